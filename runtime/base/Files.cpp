@@ -1,4 +1,5 @@
-//===- Files.cpp - Reading, mapping and atomic writing ----------------------===//
+//===- Files.cpp - Reading, mapping and atomic writing
+//----------------------===//
 
 #include "runtime/base/Files.h"
 
@@ -88,8 +89,7 @@ Expected<std::string> readFile(const std::string &path, uint64_t limit) {
     if (static_cast<uint64_t>(info.st_size) > limit)
       return Status::error("cannot read '" + path + "': it has " +
                            std::to_string(info.st_size) +
-                           " bytes, expected at most " +
-                           std::to_string(limit));
+                           " bytes, expected at most " + std::to_string(limit));
     content.reserve(info.st_size);
   }
   char piece[1 << 16];
@@ -103,8 +103,8 @@ Expected<std::string> readFile(const std::string &path, uint64_t limit) {
       return content;
     if (static_cast<uint64_t>(count) > limit - content.size())
       return Status::error("cannot read '" + path +
-                           "': it is longer than the " +
-                           std::to_string(limit) + " bytes expected at most");
+                           "': it is longer than the " + std::to_string(limit) +
+                           " bytes expected at most");
     content.append(piece, count);
   }
 }
@@ -116,15 +116,15 @@ Expected<MappedFile> MappedFile::open(const std::string &path) {
   if (file.value < 0 || ::fstat(file.value, &info) != 0)
     return Status::error(describeFailure("read", path, errno));
   if (!S_ISREG(info.st_mode))
-    return Status::error("cannot read '" + path + "': it is " +
-                         (S_ISDIR(info.st_mode) ? "a directory"
-                                                : "a device or pipe") +
-                         ", expected a regular file");
+    return Status::error(
+        "cannot read '" + path + "': it is " +
+        (S_ISDIR(info.st_mode) ? "a directory" : "a device or pipe") +
+        ", expected a regular file");
   MappedFile result;
   result.name = path;
   if (info.st_size > 0) {
-    void *start = ::mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE,
-                         file.value, 0);
+    void *start =
+        ::mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, file.value, 0);
     if (start == MAP_FAILED)
       return Status::error(describeFailure("map", path, errno));
     result.start = static_cast<const uint8_t *>(start);
@@ -212,8 +212,8 @@ Expected<AtomicFile> AtomicFile::create(const std::string &path,
   do {
     temporary = file.target + ".tmp-" + std::to_string(::getpid()) + "-" +
                 std::to_string(count++);
-    file.descriptor =
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file.descriptor = ::open(temporary.c_str(),
+                             O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (file.descriptor < 0 && errno == EEXIST);
   if (file.descriptor < 0)
     return Status::error(describeFailure("write", path, errno));

@@ -1,4 +1,5 @@
-//===- Json.cpp - JSON texts, strictly --------------------------------------===//
+//===- Json.cpp - JSON texts, strictly
+//--------------------------------------===//
 
 #include "runtime/base/Json.h"
 
@@ -8,6 +9,10 @@
 namespace mixle::runtime {
 
 Expected<Json> parseJson(std::string_view text, const std::string &what) {
+  // To the library a zero byte is the end of the text, whatever follows.
+  if (size_t zero = text.find('\0'); zero != std::string_view::npos)
+    return Status::error(what + ": not valid JSON: byte " +
+                         std::to_string(zero) + " is zero");
   std::vector<std::set<std::string>> keys;
   std::string repeated;
   bool isRepeated = false;

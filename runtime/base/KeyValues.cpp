@@ -1,4 +1,5 @@
-//===- KeyValues.cpp - Texts like "adamw,lr=1e-3" ---------------------------===//
+//===- KeyValues.cpp - Texts like "adamw,lr=1e-3"
+//---------------------------===//
 
 #include "runtime/base/KeyValues.h"
 
@@ -56,8 +57,7 @@ Expected<KeyValues> parseKeyValues(std::string_view text,
     size_t comma = text.find(',', position);
     if (comma == std::string_view::npos)
       comma = text.size();
-    std::string_view element =
-        trimmed(text.substr(position, comma - position));
+    std::string_view element = trimmed(text.substr(position, comma - position));
     position = comma + 1;
     if (element.empty())
       return fail("an empty element (two commas in a row, or one at an end)");

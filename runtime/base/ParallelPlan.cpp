@@ -19,11 +19,13 @@ namespace mixle::runtime {
 static constexpr std::array<std::string_view, 7> axisNames = {
     "dp_replicate", "dp_shard", "tp", "pp", "cp", "ep", "etp"};
 static constexpr std::array<std::string_view, 7> payloadNames = {
-    "gradient", "sufficient_statistic", "parameter", "activation",
-    "kv_block", "token",                "message"};
+    "gradient",  "sufficient_statistic",
+    "parameter", "activation",
+    "kv_block",  "token",
+    "message"};
 static constexpr std::array<std::string_view, 8> collectiveNames = {
-    "none",       "all_reduce", "reduce_scatter", "all_gather",
-    "all_to_all", "broadcast",  "p2p",            "custom"};
+    "none",      "all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+    "broadcast", "p2p",        "custom"};
 static constexpr std::array<std::string_view, 5> layoutNames = {
     "replicated", "sharded", "pipeline_local", "expert_local", "offloaded"};
 
@@ -73,23 +75,18 @@ Expected<StateLayout> parseStateLayout(std::string_view name) {
 
 const std::array<std::string_view, 9> &ParallelPlan::fieldNames() {
   static constexpr std::array<std::string_view, 9> names = {
-      "dp_replicate", "dp_shard", "tp",
-      "pp",           "cp",       "ep",
+      "dp_replicate", "dp_shard",     "tp",
+      "pp",           "cp",           "ep",
       "etp",          "microbatches", "gradient_accumulation_steps"};
   return names;
 }
 
 /// The member behind a field's name; null for other names.
 static int64_t *member(ParallelPlan &plan, std::string_view name) {
-  int64_t *const members[] = {&plan.dpReplicate,
-                              &plan.dpShard,
-                              &plan.tp,
-                              &plan.pp,
-                              &plan.cp,
-                              &plan.ep,
-                              &plan.etp,
-                              &plan.microbatches,
-                              &plan.gradientAccumulationSteps};
+  int64_t *const members[] = {
+      &plan.dpReplicate, &plan.dpShard,      &plan.tp,
+      &plan.pp,          &plan.cp,           &plan.ep,
+      &plan.etp,         &plan.microbatches, &plan.gradientAccumulationSteps};
   const auto &names = ParallelPlan::fieldNames();
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == name)
@@ -118,9 +115,7 @@ int64_t ParallelPlan::worldSize() const {
   return dpReplicate * dpShard * tp * pp * cp;
 }
 
-int64_t ParallelPlan::dataParallelSize() const {
-  return dpReplicate * dpShard;
-}
+int64_t ParallelPlan::dataParallelSize() const { return dpReplicate * dpShard; }
 
 int64_t ParallelPlan::size(ParallelAxis axis) const {
   return fields()[static_cast<size_t>(axis)];
@@ -146,12 +141,13 @@ std::vector<std::pair<ParallelAxis, int64_t>> ParallelPlan::mesh() const {
 
 Status ParallelPlan::validateWorldSize(int64_t actual) const {
   if (actual < 1)
-    return Status::error("actual world size must be an exact positive integer.");
+    return Status::error(
+        "actual world size must be an exact positive integer.");
   if (actual != worldSize())
-    return Status::error("parallel plan requires world_size=" +
-                         std::to_string(worldSize()) +
-                         ", but the process group has world_size=" +
-                         std::to_string(actual) + ".");
+    return Status::error(
+        "parallel plan requires world_size=" + std::to_string(worldSize()) +
+        ", but the process group has world_size=" + std::to_string(actual) +
+        ".");
   return Status::success();
 }
 
@@ -208,7 +204,8 @@ struct PlanReader {
                                 int64_t derived) {
     return Status::error(std::string(name) + "=" + std::to_string(given) +
                          " disagrees with the axes, which make " +
-                         std::to_string(derived) + "; correct it or leave it "
+                         std::to_string(derived) +
+                         "; correct it or leave it "
                          "out");
   }
 
@@ -265,10 +262,11 @@ Expected<ParallelPlan> ParallelPlan::parseJson(std::string_view text,
   for (const auto &[name, value] : object.items()) {
     if (!member(reader.plan, name) && !PlanReader::isDerived(name))
       return PlanReader::unknown(name).withContext(what);
-    bool fits = value.is_number_integer() &&
-                (!value.is_number_unsigned() ||
-                 value.get<uint64_t>() <= static_cast<uint64_t>(
-                                              std::numeric_limits<int64_t>::max()));
+    bool fits =
+        value.is_number_integer() &&
+        (!value.is_number_unsigned() ||
+         value.get<uint64_t>() <=
+             static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
     if (!fits)
       return Status::error(what + ": " + name + "=" + value.dump() + ": " +
                            name + " must be an exact positive integer.");
@@ -294,7 +292,8 @@ Expected<ParallelPlan> ParallelPlan::load(const std::string &argument) {
   if (!content)
     return content.status().withContext(
         "parallel plan: '" + argument +
-        "' is neither fields like dp_replicate=2,tp=2 nor a readable JSON file");
+        "' is neither fields like dp_replicate=2,tp=2 nor a readable JSON "
+        "file");
   return parseJson(*content, "parallel plan " + argument);
 }
 
@@ -323,12 +322,11 @@ Status BackendCapabilities::validate(const ParallelPlan &plan,
   if (!precisions.count(std::string(precision)))
     return Status::error(
         name + " does not support precision='" + std::string(precision) +
-        "'; supported: " +
-        join({precisions.begin(), precisions.end()}, ", "));
+        "'; supported: " + join({precisions.begin(), precisions.end()}, ", "));
   for (const std::set<ParallelAxis> &together : incompatibleAxisSets) {
-    bool all = std::all_of(
-        together.begin(), together.end(),
-        [&](ParallelAxis axis) { return plan.size(axis) > 1; });
+    bool all =
+        std::all_of(together.begin(), together.end(),
+                    [&](ParallelAxis axis) { return plan.size(axis) > 1; });
     if (!all)
       continue;
     std::vector<std::string> names;

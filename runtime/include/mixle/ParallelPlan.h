@@ -131,9 +131,9 @@ struct ParallelPlan {
   }
   /// The nine fields in the order of declaration.
   std::array<int64_t, 9> fields() const {
-    return {dpReplicate, dpShard, tp,           pp,
-            cp,          ep,      etp,          microbatches,
-            gradientAccumulationSteps};
+    return {dpReplicate, dpShard,      tp,
+            pp,          cp,           ep,
+            etp,         microbatches, gradientAccumulationSteps};
   }
   /// The names of those fields, as users write them.
   static const std::array<std::string_view, 9> &fieldNames();

@@ -1,4 +1,5 @@
-//===- JsonTest.cpp ---------------------------------------------------------===//
+//===- JsonTest.cpp
+//---------------------------------------------------------===//
 
 #include "runtime/base/Json.h"
 
@@ -26,8 +27,8 @@ TEST(Json, RefusesRepeatedKeysAtAnyDepth) {
 }
 
 TEST(Json, SaysWhereTheTextIsMalformed) {
-  for (const char *text : {"", "{", "{\"a\":}", "[1,]", "{} {}", "nul",
-                           "\"\xff\"", "1e999999"}) {
+  for (const char *text :
+       {"", "{", "{\"a\":}", "[1,]", "{} {}", "nul", "\"\xff\"", "1e999999"}) {
     auto value = parseJson(text, "file.json");
     ASSERT_FALSE(value) << text;
     EXPECT_EQ(value.status().message().rfind("file.json: not valid JSON: ", 0),
@@ -38,6 +39,13 @@ TEST(Json, SaysWhereTheTextIsMalformed) {
   EXPECT_NE(value.status().message().find("line 2, column 6"),
             std::string::npos)
       << value.status().message();
+}
+
+TEST(Json, AZeroByteDoesNotEndTheText) {
+  auto value = parseJson(std::string_view("{}\0]", 4), "file.json");
+  ASSERT_FALSE(value);
+  EXPECT_EQ(value.status().message(),
+            "file.json: not valid JSON: byte 2 is zero");
 }
 
 TEST(Json, DeepNestingNeedsNoStack) {

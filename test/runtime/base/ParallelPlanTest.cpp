@@ -1,4 +1,5 @@
-//===- ParallelPlanTest.cpp -------------------------------------------------===//
+//===- ParallelPlanTest.cpp
+//-------------------------------------------------===//
 //
 // Against golden/: what mixle 0.8.2 returned and raised. Rows that pass Python
 // objects of a wrong type have no counterpart where the type is int64_t; those
@@ -238,7 +239,8 @@ TEST(Coordinates, GoldenTables) {
     int64_t rows = table["table"].size();
     EXPECT_EQ(rows, plan.worldSize());
     for (const Json &row : table["table"]) {
-      auto worker = attestWorkerCoordinate(plan, row["world_size"], row["rank"]);
+      auto worker =
+          attestWorkerCoordinate(plan, row["world_size"], row["rank"]);
       ASSERT_TRUE(worker) << worker.status().message();
       Json coordinate = Json::object();
       for (size_t i = 0; i < numMeshAxes; ++i)
