@@ -449,6 +449,19 @@ def Mixle_RowSumExpOp : Mixle_InferredOp<"row_sum_exp"> {
   let assemblyFormat = "$input `,` $maximum attr-dict `:` functional-type(operands, results)";
 }
 
+def Mixle_RowGranuleSumsOp : Mixle_InferredOp<"row_granule_sums"> {
+  let summary = "The sums of row_sum_exp's granules, one column each, not yet added.";
+  let description = [{
+    input [..., V], result [..., granules]; column g is sum(exp(x - maximum)) over
+    the valid columns of granule g, 0 if there are none. Made when row_sum_exp is
+    lowered: the tree over granules may cross ranks.
+  }];
+  let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$maximum,
+      I64Attr:$granules, I64Attr:$granule_size);
+  let results = (outs Mixle_FloatTensor:$result);
+  let assemblyFormat = "$input `,` $maximum attr-dict `:` functional-type(operands, results)";
+}
+
 def Mixle_SelectLabelOp : Mixle_InferredOp<"select_label"> {
   let summary = "logits[..., label]: one owner holds it, all others zero bits.";
   let arguments = (ins Mixle_FloatTensor:$logits, Mixle_IntTensor:$labels);

@@ -386,6 +386,14 @@ PlacementRule RowSumExpOp::getPlacementRule() {
   f.builder.operand(f.all).operand(f.rows).result(f.rows);
   return f.builder.rule;
 }
+PlacementRule RowGranuleSumsOp::getPlacementRule() {
+  // Made after placement, on local tensors.
+  RowFactors f(getInput(), Merge::None, false);
+  SmallVector<int> result = f.rows;
+  result.push_back(f.builder.rule.addFactor());
+  f.builder.operand(f.all).operand(f.rows).result(result);
+  return f.builder.rule;
+}
 PlacementRule SelectLabelOp::getPlacementRule() {
   RowFactors f(getLogits(), Merge::Select);
   f.builder.operand(f.all).operand(f.rows).result(f.rows);

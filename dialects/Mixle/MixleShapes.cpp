@@ -355,6 +355,19 @@ INFER_ROW(LogSumExpOp, getInput)
 INFER_ROW(RowMaxOp, getInput)
 INFER_ROW(RowSumExpOp, getInput)
 
+static LogicalResult inferRowGranuleSumsOp(MLIRContext *,
+                                           std::optional<Location> loc,
+                                           RowGranuleSumsOp::Adaptor op,
+                                           SmallVectorImpl<Type> &types) {
+  auto input = tensorOf(op.getInput());
+  if (input.getRank() < 1)
+    return fail(loc, "needs at least one dimension, got ", input);
+  Shape shape = rowShape(input);
+  shape.push_back(static_cast<int64_t>(op.getGranules()));
+  types.push_back(like(input, shape));
+  return success();
+}
+
 /// Ops on logits [..., V] with labels [...].
 static LogicalResult checkLabels(std::optional<Location> loc, Value logits,
                                  Value labels) {
@@ -442,6 +455,7 @@ INFER(SoftmaxCrossEntropyOp)
 INFER(LogSumExpOp)
 INFER(RowMaxOp)
 INFER(RowSumExpOp)
+INFER(RowGranuleSumsOp)
 INFER(SelectLabelOp)
 INFER(SoftmaxCrossEntropyGradOp)
 INFER(SoftmaxScaleOp)
