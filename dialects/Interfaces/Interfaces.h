@@ -29,6 +29,9 @@ struct PlacementRule {
   /// For each operand and result, the factor of each dimension, or -1.
   SmallVector<SmallVector<int>> operands;
   SmallVector<SmallVector<int>> results;
+  /// The operand that may still be partial because the op only adds to it: its
+  /// missing contributions stay missing in the result. -1 for none.
+  int accumulatorOperand = -1;
 
   int addFactor(Merge merge = Merge::None, bool splittable = true) {
     factors.push_back({merge, splittable});

@@ -141,10 +141,14 @@ def Mixle_GeluOp : Mixle_PointwiseOp<"gelu", [SameOperandsAndResultType, Mixle_H
 
 def Mixle_GeluGradOp : Mixle_PointwiseOp<"gelu_grad", [SameOperandsAndResultType]> {
   let summary = "Cotangent of gelu's input: d(gelu)/dx at `input` times `cotangent`.";
+  let description = [{
+    Constraint (G1): `approximate` is `none` or `tanh`.
+  }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$cotangent,
       DefaultValuedStrAttr<StrAttr, "none">:$approximate);
   let results = (outs Mixle_FloatTensor:$result);
   let assemblyFormat = "$input `,` $cotangent attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 class Mixle_BinaryOp<string mnemonic, string text>
@@ -165,6 +169,9 @@ def Mixle_MinOp : Mixle_BinaryOp<"min", "Elementwise minimum; a NaN operand give
 def Mixle_CompareOp : Mixle_PointwiseOp<"compare", [SameTypeOperands,
     DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "Elementwise comparison: eq, ne, lt, le, gt or ge (false with NaN, but for ne).";
+  let description = [{
+    Constraint (C1): `predicate` is one of the six.
+  }];
   let arguments = (ins Mixle_Tensor:$lhs, Mixle_Tensor:$rhs, StrAttr:$predicate);
   let results = (outs RankedTensorOf<[I1]>:$result);
   let assemblyFormat = "$predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
@@ -174,13 +181,20 @@ def Mixle_CompareOp : Mixle_PointwiseOp<"compare", [SameTypeOperands,
 def Mixle_SelectOp : Mixle_PointwiseOp<"select", [AllTypesMatch<["on_true", "on_false", "result"]>,
     Mixle_HasGradient]> {
   let summary = "Elementwise choice by a condition of the same shape.";
+  let description = [{
+    Constraint (C2): `condition` has the shape of the result.
+  }];
   let arguments = (ins RankedTensorOf<[I1]>:$condition, Mixle_Tensor:$on_true, Mixle_Tensor:$on_false);
   let results = (outs Mixle_Tensor:$result);
   let assemblyFormat = "$condition `,` $on_true `,` $on_false attr-dict `:` type($condition) `,` type($result)";
+  let hasVerifier = 1;
 }
 
 def Mixle_ConvertOp : Mixle_PointwiseOp<"convert", [Mixle_HasGradient]> {
   let summary = "Elementwise conversion to another element type (to nearest even; float to int truncates).";
+  let description = [{
+    Constraint (C3): the shape is unchanged.
+  }];
   let arguments = (ins Mixle_Tensor:$input);
   let results = (outs Mixle_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
@@ -200,6 +214,9 @@ def Mixle_ConstantOp : Mixle_TensorOp<"constant", [AllTypesMatch<["value", "resu
 
 def Mixle_IotaOp : Mixle_TensorOp<"iota"> {
   let summary = "The global index along `dimension`, as an integer tensor of static shape.";
+  let description = [{
+    Constraint (C4): the shape is static and has that dimension.
+  }];
   let arguments = (ins I64Attr:$dimension);
   let results = (outs Mixle_IntTensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
@@ -236,6 +253,9 @@ def Mixle_ReshapeOp : Mixle_TensorOp<"reshape", [Mixle_HasGradient]> {
 
 def Mixle_TransposeOp : Mixle_InferredOp<"transpose", [Mixle_HasGradient]> {
   let summary = "Permutes dimensions: result dimension i is input dimension permutation[i].";
+  let description = [{
+    Constraint (S2): `permutation` names every dimension once.
+  }];
   let arguments = (ins Mixle_Tensor:$input, DenseI64ArrayAttr:$permutation);
   let results = (outs Mixle_Tensor:$result);
   let assemblyFormat = "$input `perm` `=` $permutation attr-dict `:` type($input) `->` type($result)";
@@ -243,6 +263,9 @@ def Mixle_TransposeOp : Mixle_InferredOp<"transpose", [Mixle_HasGradient]> {
 
 def Mixle_SliceOp : Mixle_InferredOp<"slice", [Mixle_HasGradient]> {
   let summary = "Elements [start, limit) along one static dimension.";
+  let description = [{
+    Constraint (S3): 0 <= start <= limit <= the size of the dimension.
+  }];
   let arguments = (ins Mixle_Tensor:$input, I64Attr:$dimension, I64Attr:$start, I64Attr:$limit);
   let results = (outs Mixle_Tensor:$result);
   let assemblyFormat = [{
@@ -252,6 +275,9 @@ def Mixle_SliceOp : Mixle_InferredOp<"slice", [Mixle_HasGradient]> {
 
 def Mixle_PadOp : Mixle_InferredOp<"pad", [Mixle_HasGradient]> {
   let summary = "Adds `low` zeros before and `high` after along one static dimension.";
+  let description = [{
+    Constraint (S4): `low` and `high` are not negative.
+  }];
   let arguments = (ins Mixle_Tensor:$input, I64Attr:$dimension, I64Attr:$low, I64Attr:$high);
   let results = (outs Mixle_Tensor:$result);
   let assemblyFormat = [{
@@ -261,6 +287,9 @@ def Mixle_PadOp : Mixle_InferredOp<"pad", [Mixle_HasGradient]> {
 
 def Mixle_ConcatOp : Mixle_InferredOp<"concat", [Mixle_HasGradient]> {
   let summary = "Joins tensors along one static dimension.";
+  let description = [{
+    Constraint (S5): at least one input; all agree but for that dimension.
+  }];
   let arguments = (ins Variadic<Mixle_Tensor>:$inputs, I64Attr:$dimension);
   let results = (outs Mixle_Tensor:$result);
   let assemblyFormat = "$inputs `dim` `=` $dimension attr-dict `:` type($inputs) `->` type($result)";
@@ -295,6 +324,12 @@ def Mixle_DotGeneralOp : Mixle_InferredOp<"dot_general", [Mixle_HasGradient], Mi
     dimension (`granule_size` consecutive indices, `granules` of them) and the
     granules are added in the binary tree that splits at the largest power of two
     below n. `mixle-assign-granules` sets these three.
+
+    Constraints:
+    * (D2) batch and contracted dimensions come in pairs of equal size, each
+      dimension of an operand at most once; the element types are one.
+    * (D3) the granule attributes come together, and the granules cover the
+      dimension.
   }];
   let arguments = (ins Mixle_FloatTensor:$lhs, Mixle_FloatTensor:$rhs,
       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$lhs_batch,
@@ -313,6 +348,11 @@ def Mixle_DotGeneralOp : Mixle_InferredOp<"dot_general", [Mixle_HasGradient], Mi
 
 def Mixle_EmbeddingOp : Mixle_InferredOp<"embedding", [Mixle_HasGradient]> {
   let summary = "Rows of `table` (V x D...) selected by integer ids.";
+  let description = [{
+    An id outside the table selects a row of zero bits: where a plan splits the
+    table, one owner holds the row and all others zeros.
+    Constraint (E1): the table has at least one dimension.
+  }];
   let arguments = (ins Mixle_FloatTensor:$table, Mixle_IntTensor:$ids);
   let results = (outs Mixle_FloatTensor:$result);
   let assemblyFormat = "$table `,` $ids attr-dict `:` type($table) `,` type($ids) `->` type($result)";
@@ -321,7 +361,10 @@ def Mixle_EmbeddingOp : Mixle_InferredOp<"embedding", [Mixle_HasGradient]> {
 def Mixle_ScatterAddOp : Mixle_InferredOp<"scatter_add", [Mixle_HasGradient]> {
   let summary = "Sums rows of `updates` into a zero table of `rows` rows, by integer ids.";
   let description = [{
-    The gradient of `mixle.embedding`. Legal only where it becomes an accumulator.
+    The gradient of `mixle.embedding`; rows whose id is outside the table are
+    dropped. Legal only where it becomes an accumulator.
+    Constraint (E2): `updates` begins with the dimensions of `ids`, and `rows` is
+    positive.
   }];
   let arguments = (ins Mixle_IntTensor:$ids, Mixle_FloatTensor:$updates, I64Attr:$rows);
   let results = (outs Mixle_FloatTensor:$result);
@@ -337,6 +380,7 @@ def Mixle_LayerNormOp : Mixle_InferredOp<"layer_norm", [Mixle_HasGradient]> {
   let description = [{
     Biased variance, two passes (mean, then centred squares). `mean` and `rstd`
     are results for the backward pass. Source: Ba, Kiros, Hinton 2016.
+    Constraint (N1): `gain` and `bias` have the last dimension of `input`.
   }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$gain, Mixle_FloatTensor:$bias,
       F64Attr:$epsilon);
@@ -352,6 +396,8 @@ def Mixle_LayerNormGradOp : Mixle_InferredOp<"layer_norm_grad"> {
     With xhat = (x - mean) rstd and g = dy * gain:
     dx = rstd (g - sum(g)/D - xhat sum(g xhat)/D); gain_terms = dy xhat
     (their sum over rows is the gain's gradient, that of dy the bias').
+    Constraints (N1) as layer_norm; (N2): `mean` and `rstd` have the shape of the
+    rows of `input`, `cotangent` that of `input`.
   }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$gain, Mixle_FloatTensor:$mean,
       Mixle_FloatTensor:$rstd, Mixle_FloatTensor:$cotangent);
@@ -364,6 +410,9 @@ def Mixle_LayerNormGradOp : Mixle_InferredOp<"layer_norm_grad"> {
 
 def Mixle_RmsNormOp : Mixle_InferredOp<"rms_norm", [Mixle_HasGradient]> {
   let summary = "x / sqrt(mean(x^2) + eps) * gain over the last dimension.";
+  let description = [{
+    Constraint (N1): `gain` has the last dimension of `input`.
+  }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$gain, F64Attr:$epsilon);
   let results = (outs Mixle_FloatTensor:$result, Mixle_FloatTensor:$rstd);
   let assemblyFormat = "$input `,` $gain `eps` `=` $epsilon attr-dict `:` functional-type(operands, results)";
@@ -371,6 +420,10 @@ def Mixle_RmsNormOp : Mixle_InferredOp<"rms_norm", [Mixle_HasGradient]> {
 
 def Mixle_RmsNormGradOp : Mixle_InferredOp<"rms_norm_grad"> {
   let summary = "Cotangents of rms_norm: dx, and the per-row terms of dgain.";
+  let description = [{
+    With xhat = x rstd and g = dy * gain: dx = rstd (g - xhat sum(g xhat)/D);
+    gain_terms = dy xhat. Constraints (N1), (N2) as layer_norm_grad.
+  }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$gain, Mixle_FloatTensor:$rstd,
       Mixle_FloatTensor:$cotangent);
   let results = (outs Mixle_FloatTensor:$input_cotangent, Mixle_FloatTensor:$gain_terms);
@@ -387,6 +440,13 @@ def Mixle_AttentionOp : Mixle_InferredOp<"attention", [Mixle_HasGradient], Mixle
     `causal`. `reference` (integer power-of-two references) and `normalizer` are
     results for the backward pass. No tokens x tokens matrix is stored.
     `key_granules` granules of the sequence are merged in the binary tree.
+
+    With s2 = scale log2(e) q k^T: `reference` = ceil(max s2) over the visible
+    keys and `normalizer` = sum 2^(s2 - reference), both [rows, heads, tokens].
+
+    Constraints:
+    * (Q1) `qkv` has five dimensions, the third of size 3.
+    * (Q2) `key_granules` is positive.
   }];
   let arguments = (ins Mixle_FloatTensor:$qkv, F64Attr:$scale, BoolAttr:$causal,
       DefaultValuedAttr<I64Attr, "1">:$key_granules);
@@ -397,6 +457,10 @@ def Mixle_AttentionOp : Mixle_InferredOp<"attention", [Mixle_HasGradient], Mixle
 
 def Mixle_AttentionGradOp : Mixle_InferredOp<"attention_grad", [], Mixle_OwnCost> {
   let summary = "Cotangent of attention's packed q, k, v.";
+  let description = [{
+    Constraints (Q1), (Q2) as attention; (Q3): the results of attention and the
+    cotangent have the shapes that attention gives them.
+  }];
   let arguments = (ins Mixle_FloatTensor:$qkv, Mixle_FloatTensor:$output,
       RankedTensorOf<[I32]>:$reference, Mixle_FloatTensor:$normalizer,
       Mixle_FloatTensor:$cotangent, F64Attr:$scale, BoolAttr:$causal,
@@ -415,6 +479,7 @@ def Mixle_SoftmaxCrossEntropyOp : Mixle_InferredOp<"softmax_cross_entropy", [Mix
     into row_max, row_sum_exp, select_label and cross_entropy, each of which a
     plan can split over the vocabulary; nothing takes the logarithm of a
     probability that may have underflowed.
+    Constraint (L1): `labels` has the shape of the rows of `logits`.
   }];
   let arguments = (ins Mixle_FloatTensor:$logits, Mixle_IntTensor:$labels,
       DefaultValuedAttr<I64Attr, "-100">:$ignore);
@@ -442,6 +507,10 @@ def Mixle_RowSumExpOp : Mixle_InferredOp<"row_sum_exp"> {
     A granule is `granule_size` consecutive columns, `granules` of them (one
     granule of everything when not given); inside a granule 16 virtual lanes
     (column j of the granule goes to lane j mod 16). A maximum of -inf gives 0.
+
+    Constraints:
+    * (L2) `maximum` has the shape of the rows of `input`.
+    * (L3) the granule attributes come together and cover the columns.
   }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$maximum,
       OptionalAttr<I64Attr>:$granules, OptionalAttr<I64Attr>:$granule_size);
@@ -464,6 +533,10 @@ def Mixle_RowGranuleSumsOp : Mixle_InferredOp<"row_granule_sums"> {
 
 def Mixle_SelectLabelOp : Mixle_InferredOp<"select_label"> {
   let summary = "logits[..., label]: one owner holds it, all others zero bits.";
+  let description = [{
+    A label outside the columns (as `ignore` is) gives zero bits.
+    Constraint (L1): `labels` has the shape of the rows of `logits`.
+  }];
   let arguments = (ins Mixle_FloatTensor:$logits, Mixle_IntTensor:$labels);
   let results = (outs Mixle_FloatTensor:$result);
   let assemblyFormat = "$logits `,` $labels attr-dict `:` functional-type(operands, results)";
@@ -472,10 +545,14 @@ def Mixle_SelectLabelOp : Mixle_InferredOp<"select_label"> {
 def Mixle_CrossEntropyOp : Mixle_PointwiseOp<"cross_entropy", [
     AllTypesMatch<["maximum", "sum", "target", "result"]>]> {
   let summary = "maximum + log(sum) - target, or 0 where the label is `ignore`.";
+  let description = [{
+    Constraint (L1): `labels` has the shape of the others.
+  }];
   let arguments = (ins Mixle_FloatTensor:$maximum, Mixle_FloatTensor:$sum, Mixle_FloatTensor:$target,
       Mixle_IntTensor:$labels, DefaultValuedAttr<I64Attr, "-100">:$ignore);
   let results = (outs Mixle_FloatTensor:$result);
   let assemblyFormat = "$maximum `,` $sum `,` $target `,` $labels attr-dict `:` type($result) `,` type($labels)";
+  let hasVerifier = 1;
 }
 
 def Mixle_LogAddOp : Mixle_PointwiseOp<"log_add", [SameOperandsAndResultType]> {
@@ -487,6 +564,12 @@ def Mixle_LogAddOp : Mixle_PointwiseOp<"log_add", [SameOperandsAndResultType]> {
 
 def Mixle_SoftmaxCrossEntropyGradOp : Mixle_InferredOp<"softmax_cross_entropy_grad"> {
   let summary = "(softmax(logits) - onehot(label)) * cotangent; 0 rows where ignored.";
+  let description = [{
+    A label outside the columns, other than `ignore`, has its one in another part
+    of the vocabulary: nothing is subtracted.
+    Constraints (L1) as softmax_cross_entropy; (L2): `maximum`, `sum` and
+    `cotangent` have the shape of the rows of `logits`.
+  }];
   let arguments = (ins Mixle_FloatTensor:$logits, Mixle_IntTensor:$labels, Mixle_FloatTensor:$maximum,
       Mixle_FloatTensor:$sum, Mixle_FloatTensor:$cotangent, DefaultValuedAttr<I64Attr, "-100">:$ignore);
   let results = (outs Mixle_FloatTensor:$result);
@@ -500,6 +583,8 @@ def Mixle_SoftmaxScaleOp : Mixle_InferredOp<"softmax_scale"> {
   let description = [{
     Responsibilities of a mixture (scale = row weight) and the gradient of
     logsumexp (scale = cotangent). A maximum of -inf gives zeros.
+    Constraint (L2): `maximum`, `sum` and `scale` have the shape of the rows of
+    `input`.
   }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$maximum, Mixle_FloatTensor:$sum,
       Mixle_FloatTensor:$scale);
@@ -519,6 +604,11 @@ def Mixle_AccumulateDotOp : Mixle_TensorOp<"accumulate_dot", [AllTypesMatch<["ac
     cut into blocks of `block` within a sequence; with one data dimension rows
     are cut by the global row index. Inside a block one FMA chain; each block's
     result goes into the integer accumulator `of`.
+
+    Constraints:
+    * (A1) the accumulator has the shape and element type of the contribution.
+    * (A2) `data_dims` (1 or 2) dimensions lead both operands, of equal size.
+    * (A3) `block` is positive.
   }];
   let arguments = (ins Mixle_AccTensor:$accumulator, Mixle_FloatTensor:$lhs, Mixle_FloatTensor:$rhs,
       I64Attr:$data_dims, I64Attr:$block, FlatSymbolRefAttr:$of);
@@ -533,6 +623,7 @@ def Mixle_AccumulateRowsOp : Mixle_TensorOp<"accumulate_rows", [AllTypesMatch<["
   let summary = "Adds every row of the data (blocks of one) into an accumulator.";
   let description = [{
     input [data..., N...], accumulator [N...].
+    Constraints (A1), (A2) as accumulate_dot; here data_dims may be 0.
   }];
   let arguments = (ins Mixle_AccTensor:$accumulator, Mixle_FloatTensor:$input, I64Attr:$data_dims,
       FlatSymbolRefAttr:$of);
@@ -545,6 +636,11 @@ def Mixle_AccumulateRowsOp : Mixle_TensorOp<"accumulate_rows", [AllTypesMatch<["
 
 def Mixle_AccumulateScatterOp : Mixle_TensorOp<"accumulate_scatter", [AllTypesMatch<["accumulator", "result"]>]> {
   let summary = "Adds rows of `updates` (blocks of one) into accumulator rows chosen by ids.";
+  let description = [{
+    Rows whose id is outside the accumulator are dropped: another part has them.
+    Constraints (A1) as accumulate_dot; (A2): `updates` begins with the dimensions
+    of `ids`.
+  }];
   let arguments = (ins Mixle_AccTensor:$accumulator, Mixle_IntTensor:$ids, Mixle_FloatTensor:$updates,
       FlatSymbolRefAttr:$of);
   let results = (outs Mixle_AccTensor:$result);
@@ -554,6 +650,9 @@ def Mixle_AccumulateScatterOp : Mixle_TensorOp<"accumulate_scatter", [AllTypesMa
 
 def Mixle_ExactSumOp : Mixle_TensorOp<"exact_sum", [AllTypesMatch<["accumulator", "result"]>, Mixle_HasGradient]> {
   let summary = "Adds every element (or its square) to an exact scalar.";
+  let description = [{
+    Constraint (A1): `accumulator` has rank 0 and the input's element type.
+  }];
   let arguments = (ins Mixle_ExactTensor:$accumulator, Mixle_FloatTensor:$input,
       DefaultValuedAttr<BoolAttr, "false">:$square);
   let results = (outs Mixle_ExactTensor:$result);
@@ -563,14 +662,21 @@ def Mixle_ExactSumOp : Mixle_TensorOp<"exact_sum", [AllTypesMatch<["accumulator"
 
 def Mixle_CountLabelsOp : Mixle_TensorOp<"count_labels", [AllTypesMatch<["accumulator", "result"]>]> {
   let summary = "Adds the number of labels that are not `ignore` to a count.";
+  let description = [{
+    Constraint (A4): `accumulator` has rank 0.
+  }];
   let arguments = (ins RankedTensorOf<[I64]>:$accumulator, Mixle_IntTensor:$labels,
       DefaultValuedAttr<I64Attr, "-100">:$ignore);
   let results = (outs RankedTensorOf<[I64]>:$result);
   let assemblyFormat = "$accumulator `,` $labels attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def Mixle_ResolveOp : Mixle_InferredOp<"resolve"> {
   let summary = "accumulator * unit / count: the mean gradient, rounded once and divided once.";
+  let description = [{
+    Constraint (A4): `count` has rank 0.
+  }];
   let arguments = (ins Mixle_AccTensor:$accumulator, RankedTensorOf<[I64]>:$count, FlatSymbolRefAttr:$of);
   let results = (outs Mixle_FloatTensor:$result);
   let assemblyFormat = "$of $accumulator `,` $count attr-dict `:` functional-type(operands, results)";
@@ -592,17 +698,21 @@ def Mixle_ScheduleOp : Mixle_TensorOp<"schedule"> {
   let description = [{
     step counts committed steps; results (f64 scalars): lr of step + 1 by the
     `schedule` text (as `--lr-schedule` has it), 1 - beta1^(step+1) and
-    1 - beta2^(step+1).
+    1 - beta2^(step+1). Constraint (O1): all are scalars of rank 0.
   }];
   let arguments = (ins RankedTensorOf<[I64]>:$step, F64Attr:$lr, StrAttr:$schedule,
       F64Attr:$beta1, F64Attr:$beta2);
   let results = (outs RankedTensorOf<[F64]>:$rate, RankedTensorOf<[F64]>:$correction1,
       RankedTensorOf<[F64]>:$correction2);
   let assemblyFormat = "$step attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def Mixle_ClipCoefficientOp : Mixle_InferredOp<"clip_coefficient"> {
   let summary = "min(1, max_norm / (sqrt(sum of squares) + 1e-6)), and the norm (f64 scalars).";
+  let description = [{
+    Constraint (O1): `sum_of_squares` is a scalar of rank 0.
+  }];
   let arguments = (ins Mixle_ExactTensor:$sum_of_squares, F64Attr:$max_norm);
   let results = (outs RankedTensorOf<[F64]>:$coefficient, RankedTensorOf<[F64]>:$norm);
   let assemblyFormat = "$sum_of_squares attr-dict `:` functional-type(operands, results)";
@@ -614,12 +724,14 @@ def Mixle_SgdStepOp : Mixle_PointwiseOp<"sgd_step", [
   let description = [{
     c is the clipping coefficient. Scalars are f64 tensors of rank 0; each
     coefficient is formed in f64 and rounded once to the parameter's type.
+    Constraint (O1): `rate` and `coefficient` are scalars of rank 0.
   }];
   let arguments = (ins Mixle_FloatTensor:$parameter, Mixle_FloatTensor:$momentum, Mixle_FloatTensor:$gradient,
       RankedTensorOf<[F64]>:$rate, RankedTensorOf<[F64]>:$coefficient,
       F64Attr:$mu, F64Attr:$weight_decay);
   let results = (outs Mixle_FloatTensor:$new_parameter, Mixle_FloatTensor:$new_momentum);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 def Mixle_AdamStepOp : Mixle_PointwiseOp<"adam_step", [
@@ -630,6 +742,7 @@ def Mixle_AdamStepOp : Mixle_PointwiseOp<"adam_step", [
     v' = b2 v + (1-b2) g^2; p' = p (1 - lr wd) - (lr / c1) m' / (sqrt(v') / sqrt(c2) + eps),
     the decay factor only when decoupled.
     c1, c2 are the corrections of `mixle.schedule`.
+    Constraint (O1): `rate`, `coefficient` and the corrections are scalars of rank 0.
     Source: Kingma and Ba 2015; Loshchilov and Hutter 2019.
   }];
   let arguments = (ins Mixle_FloatTensor:$parameter, Mixle_FloatTensor:$first, Mixle_FloatTensor:$second,
@@ -639,6 +752,7 @@ def Mixle_AdamStepOp : Mixle_PointwiseOp<"adam_step", [
   let results = (outs Mixle_FloatTensor:$new_parameter, Mixle_FloatTensor:$new_first,
       Mixle_FloatTensor:$new_second);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 #endif // MIXLE_OPS_TD

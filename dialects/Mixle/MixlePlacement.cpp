@@ -425,6 +425,7 @@ PlacementRule SoftmaxScaleOp::getPlacementRule() {
 
 PlacementRule AccumulateDotOp::getPlacementRule() {
   RuleBuilder b;
+  b.rule.accumulatorOperand = 0;
   int64_t n = getDataDims();
   SmallVector<int> data = b.factors(n, Merge::Integer);
   SmallVector<int> k = b.factors(rankOf(getLhs()) - n);
@@ -445,6 +446,7 @@ Cost AccumulateDotOp::getCost() {
 
 PlacementRule AccumulateRowsOp::getPlacementRule() {
   RuleBuilder b;
+  b.rule.accumulatorOperand = 0;
   int64_t n = getDataDims();
   SmallVector<int> data = b.factors(n, Merge::Integer);
   SmallVector<int> columns = b.factors(rankOf(getInput()) - n);
@@ -454,6 +456,7 @@ PlacementRule AccumulateRowsOp::getPlacementRule() {
 
 PlacementRule AccumulateScatterOp::getPlacementRule() {
   RuleBuilder b;
+  b.rule.accumulatorOperand = 0;
   int64_t n = rankOf(getIds());
   SmallVector<int> data = b.factors(n, Merge::Integer);
   SmallVector<int> columns = b.factors(rankOf(getUpdates()) - n);
@@ -464,6 +467,7 @@ PlacementRule AccumulateScatterOp::getPlacementRule() {
 
 PlacementRule ExactSumOp::getPlacementRule() {
   RuleBuilder b;
+  b.rule.accumulatorOperand = 0;
   SmallVector<int> data = b.factors(rankOf(getInput()), Merge::Exact);
   b.operand({}).operand(data).result({});
   return b.rule;
@@ -471,6 +475,7 @@ PlacementRule ExactSumOp::getPlacementRule() {
 
 PlacementRule CountLabelsOp::getPlacementRule() {
   RuleBuilder b;
+  b.rule.accumulatorOperand = 0;
   SmallVector<int> data = b.factors(rankOf(getLabels()), Merge::Integer);
   b.operand({}).operand(data).result({});
   return b.rule;

@@ -58,6 +58,41 @@ static LogicalResult fail(std::optional<Location> location, Parts &&...parts) {
   return diagnostic;
 }
 
+/// Sizes agree, or are known at run time only.
+static bool sameShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+  return a.size() == b.size() && llvm::all_of(llvm::zip(a, b), [](auto pair) {
+           return compatible(std::get<0>(pair), std::get<1>(pair));
+         });
+}
+
+/// (L2), (N2), (Q3): an operand has the shape that another one gives it.
+static LogicalResult checkShape(std::optional<Location> loc, StringRef label,
+                                StringRef what, Value value,
+                                ArrayRef<int64_t> expected) {
+  auto type = tensorOf(value);
+  if (sameShape(type.getShape(), expected))
+    return success();
+  return fail(loc, label, " ", what, " ", type, " should be ",
+              like(type, expected));
+}
+
+/// (D3), (L3): granules are given by number and size, and cover `size`.
+static LogicalResult checkGranules(std::optional<Location> loc, StringRef label,
+                                   std::optional<int64_t> granules,
+                                   std::optional<int64_t> granuleSize,
+                                   int64_t size) {
+  if (granules.has_value() != granuleSize.has_value())
+    return fail(loc, label, " granules and granule_size come together");
+  if (!granules)
+    return success();
+  if (*granules < 1 || *granuleSize < 1 ||
+      (!ShapedType::isDynamic(size) &&
+       (size + *granuleSize - 1) / *granuleSize > *granules))
+    return fail(loc, label, " ", *granules, " granules of ", *granuleSize,
+                " do not cover a dimension of ", size);
+  return success();
+}
+
 static LogicalResult inferCompareOp(MLIRContext *context,
                                     std::optional<Location>,
                                     CompareOp::Adaptor op,
@@ -95,7 +130,7 @@ static LogicalResult inferTransposeOp(MLIRContext *,
   Shape sorted(permutation);
   llvm::sort(sorted);
   if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, input.getRank())))
-    return fail(loc, "transpose needs a permutation of the dimensions of ",
+    return fail(loc, "(S2) transpose needs a permutation of the dimensions of ",
                 input);
   Shape shape;
   for (int64_t d : permutation)
@@ -110,10 +145,10 @@ static LogicalResult inferSliceOp(MLIRContext *, std::optional<Location> loc,
   auto input = tensorOf(op.getInput());
   int64_t d = op.getDimension(), start = op.getStart(), limit = op.getLimit();
   if (d < 0 || d >= input.getRank() || input.isDynamicDim(d))
-    return fail(loc, "slice dimension ", d, " is not a static dimension of ",
+    return fail(loc, "(S3) slice dimension ", d, " is not a static dimension of ",
                 input);
   if (start < 0 || start > limit || limit > input.getDimSize(d))
-    return fail(loc, "slice [", start, ", ", limit, ") is outside dimension ",
+    return fail(loc, "(S3) slice [", start, ", ", limit, ") is outside dimension ",
                 d, " of ", input);
   Shape shape(input.getShape());
   shape[d] = limit - start;
@@ -129,7 +164,9 @@ static LogicalResult inferPadOp(MLIRContext *, std::optional<Location> loc,
   if (d < 0 || d >= input.getRank() || input.isDynamicDim(d) ||
       static_cast<int64_t>(op.getLow()) < 0 ||
       static_cast<int64_t>(op.getHigh()) < 0)
-    return fail(loc, "pad needs a static dimension and sizes >= 0, got ", d);
+    return fail(loc, "(S4) pad needs a static dimension and sizes >= 0, got [",
+                d, " : ", static_cast<int64_t>(op.getLow()), ", ",
+                static_cast<int64_t>(op.getHigh()), "] of ", input);
   Shape shape(input.getShape());
   shape[d] += static_cast<int64_t>(op.getLow() + op.getHigh());
   types.push_back(like(input, shape));
@@ -140,21 +177,21 @@ static LogicalResult inferConcatOp(MLIRContext *, std::optional<Location> loc,
                                    ConcatOp::Adaptor op,
                                    SmallVectorImpl<Type> &types) {
   if (op.getInputs().empty())
-    return fail(loc, "concat needs at least one input");
+    return fail(loc, "(S5) concat needs at least one input");
   auto first = tensorOf(op.getInputs().front());
   int64_t d = op.getDimension();
   if (d < 0 || d >= first.getRank())
-    return fail(loc, "concat dimension ", d, " is out of range for ", first);
+    return fail(loc, "(S5) concat dimension ", d, " is out of range for ", first);
   Shape shape(first.getShape());
   shape[d] = 0;
   for (Value input : op.getInputs()) {
     auto type = tensorOf(input);
     if (type.getRank() != first.getRank() || type.isDynamicDim(d) ||
         type.getElementType() != first.getElementType())
-      return fail(loc, "concat input ", type, " does not fit ", first);
+      return fail(loc, "(S5) concat input ", type, " does not fit ", first);
     for (int64_t i = 0; i < type.getRank(); ++i)
       if (i != d && !compatible(type.getDimSize(i), first.getDimSize(i)))
-        return fail(loc, "concat input ", type, " does not fit ", first);
+        return fail(loc, "(S5) concat input ", type, " does not fit ", first);
     shape[d] += type.getDimSize(d);
   }
   types.push_back(like(first, shape));
@@ -188,19 +225,41 @@ static LogicalResult inferDotGeneralOp(MLIRContext *,
                    StringRef what) -> LogicalResult {
     if (a.size() != b.size() || !inRange(a, lhs.getRank()) ||
         !inRange(b, rhs.getRank()))
-      return fail(loc, what, " dimensions are out of range or differ in number");
+      return fail(loc, "(D2) ", what,
+                  " dimensions are out of range or differ in number");
     for (auto [i, j] : llvm::zip(a, b))
       if (!compatible(lhs.getDimSize(i), rhs.getDimSize(j)))
-        return fail(loc, what, " dimension ", i, " of ", lhs,
+        return fail(loc, "(D2) ", what, " dimension ", i, " of ", lhs,
                     " does not match dimension ", j, " of ", rhs);
     return success();
   };
   if (failed(check(op.getLhsBatch(), op.getRhsBatch(), "batch")) ||
       failed(check(op.getLhsContract(), op.getRhsContract(), "contracted")))
     return failure();
+  auto once = [](ArrayRef<int64_t> batch, ArrayRef<int64_t> contract) {
+    Shape used(batch);
+    llvm::append_range(used, contract);
+    llvm::sort(used);
+    return increasing(used);
+  };
+  if (!once(op.getLhsBatch(), op.getLhsContract()) ||
+      !once(op.getRhsBatch(), op.getRhsContract()))
+    return fail(loc, "(D2) a dimension is named twice");
   if (lhs.getElementType() != rhs.getElementType())
-    return fail(loc, "dot_general needs one element type, got ", lhs, " and ",
-                rhs);
+    return fail(loc, "(D2) dot_general needs one element type, got ", lhs,
+                " and ", rhs);
+  if (op.getGranuleDim().has_value() != op.getGranules().has_value())
+    return fail(loc, "(D3) granule_dim and granules come together");
+  if (op.getGranuleDim() && *op.getGranuleDim() >= op.getLhsContract().size())
+    return fail(loc, "(D3) granule_dim ", *op.getGranuleDim(),
+                " is no position among ", op.getLhsContract().size(),
+                " contracted dimensions");
+  if (failed(checkGranules(
+          loc, "(D3)", op.getGranules(), op.getGranuleSize(),
+          op.getGranuleDim()
+              ? lhs.getDimSize(op.getLhsContract()[*op.getGranuleDim()])
+              : ShapedType::kDynamic)))
+    return failure();
   Shape shape;
   for (int64_t d : op.getLhsBatch())
     shape.push_back(lhs.getDimSize(d));
@@ -222,7 +281,7 @@ static LogicalResult inferEmbeddingOp(MLIRContext *,
                                       SmallVectorImpl<Type> &types) {
   auto table = tensorOf(op.getTable()), ids = tensorOf(op.getIds());
   if (table.getRank() < 1)
-    return fail(loc, "embedding table needs at least one dimension");
+    return fail(loc, "(E1) embedding table needs at least one dimension");
   Shape shape(ids.getShape());
   llvm::append_range(shape, table.getShape().drop_front());
   types.push_back(like(table, shape));
@@ -234,8 +293,13 @@ static LogicalResult inferScatterAddOp(MLIRContext *,
                                        ScatterAddOp::Adaptor op,
                                        SmallVectorImpl<Type> &types) {
   auto ids = tensorOf(op.getIds()), updates = tensorOf(op.getUpdates());
-  if (updates.getRank() < ids.getRank())
-    return fail(loc, "scatter_add updates need the dimensions of ids first");
+  if (updates.getRank() < ids.getRank() ||
+      !sameShape(updates.getShape().take_front(ids.getRank()), ids.getShape()))
+    return fail(loc, "(E2) scatter_add updates ", updates,
+                " do not begin with the dimensions of ids ", ids);
+  if (static_cast<int64_t>(op.getRows()) < 1)
+    return fail(loc, "(E2) scatter_add rows must be positive, got ",
+                static_cast<int64_t>(op.getRows()));
   Shape shape{static_cast<int64_t>(op.getRows())};
   llvm::append_range(shape, updates.getShape().drop_front(ids.getRank()));
   types.push_back(like(updates, shape));
@@ -247,7 +311,7 @@ static LogicalResult checkGain(std::optional<Location> loc, Value gain,
   auto type = tensorOf(gain);
   if (input.getRank() < 1 || type.getRank() != 1 ||
       !compatible(type.getDimSize(0), input.getShape().back()))
-    return fail(loc, "norm gain or bias ", type,
+    return fail(loc, "(N1) norm gain or bias ", type,
                 " does not match the last dimension of ", input);
   return success();
 }
@@ -271,7 +335,11 @@ static LogicalResult inferLayerNormGradOp(MLIRContext *,
                                           LayerNormGradOp::Adaptor op,
                                           SmallVectorImpl<Type> &types) {
   auto input = tensorOf(op.getInput());
-  if (failed(checkGain(loc, op.getGain(), input)))
+  if (failed(checkGain(loc, op.getGain(), input)) ||
+      failed(checkShape(loc, "(N2)", "mean", op.getMean(), rowShape(input))) ||
+      failed(checkShape(loc, "(N2)", "rstd", op.getRstd(), rowShape(input))) ||
+      failed(checkShape(loc, "(N2)", "cotangent", op.getCotangent(),
+                        input.getShape())))
     return failure();
   types.append({input, input});
   return success();
@@ -293,16 +361,21 @@ static LogicalResult inferRmsNormGradOp(MLIRContext *,
                                         RmsNormGradOp::Adaptor op,
                                         SmallVectorImpl<Type> &types) {
   auto input = tensorOf(op.getInput());
-  if (failed(checkGain(loc, op.getGain(), input)))
+  if (failed(checkGain(loc, op.getGain(), input)) ||
+      failed(checkShape(loc, "(N2)", "rstd", op.getRstd(), rowShape(input))) ||
+      failed(checkShape(loc, "(N2)", "cotangent", op.getCotangent(),
+                        input.getShape())))
     return failure();
   types.append({input, input});
   return success();
 }
 
-static LogicalResult checkQkv(std::optional<Location> loc,
-                              RankedTensorType qkv) {
+static LogicalResult checkQkv(std::optional<Location> loc, RankedTensorType qkv,
+                              int64_t keyGranules) {
+  if (keyGranules < 1)
+    return fail(loc, "(Q2) key_granules must be positive, got ", keyGranules);
   if (qkv.getRank() != 5 || qkv.getDimSize(2) != 3)
-    return fail(loc, "attention needs qkv of shape [rows, tokens, 3, heads, "
+    return fail(loc, "(Q1) attention needs qkv of shape [rows, tokens, 3, heads, "
                      "head_dim], got ",
                 qkv);
   return success();
@@ -313,7 +386,7 @@ static LogicalResult inferAttentionOp(MLIRContext *context,
                                       AttentionOp::Adaptor op,
                                       SmallVectorImpl<Type> &types) {
   auto qkv = tensorOf(op.getQkv());
-  if (failed(checkQkv(loc, qkv)))
+  if (failed(checkQkv(loc, qkv, static_cast<int64_t>(op.getKeyGranules()))))
     return failure();
   ArrayRef<int64_t> s = qkv.getShape();
   types.push_back(like(qkv, {s[0], s[1], s[3], s[4]}));
@@ -328,7 +401,16 @@ static LogicalResult inferAttentionGradOp(MLIRContext *,
                                           AttentionGradOp::Adaptor op,
                                           SmallVectorImpl<Type> &types) {
   auto qkv = tensorOf(op.getQkv());
-  if (failed(checkQkv(loc, qkv)))
+  if (failed(checkQkv(loc, qkv, static_cast<int64_t>(op.getKeyGranules()))))
+    return failure();
+  ArrayRef<int64_t> s = qkv.getShape();
+  Shape output{s[0], s[1], s[3], s[4]}, statistics{s[0], s[3], s[1]};
+  if (failed(checkShape(loc, "(Q3)", "output", op.getOutput(), output)) ||
+      failed(checkShape(loc, "(Q3)", "cotangent", op.getCotangent(), output)) ||
+      failed(checkShape(loc, "(Q3)", "reference", op.getReference(),
+                        statistics)) ||
+      failed(checkShape(loc, "(Q3)", "normalizer", op.getNormalizer(),
+                        statistics)))
     return failure();
   types.push_back(qkv);
   return success();
@@ -340,7 +422,7 @@ static LogicalResult inferRow(std::optional<Location> loc, Value input,
                               SmallVectorImpl<Type> &types) {
   auto type = tensorOf(input);
   if (type.getRank() < 1)
-    return fail(loc, "needs at least one dimension, got ", type);
+    return fail(loc, "(L2) needs at least one dimension, got ", type);
   types.push_back(like(type, rowShape(type)));
   return success();
 }
@@ -353,7 +435,20 @@ static LogicalResult inferRow(std::optional<Location> loc, Value input,
   }
 INFER_ROW(LogSumExpOp, getInput)
 INFER_ROW(RowMaxOp, getInput)
-INFER_ROW(RowSumExpOp, getInput)
+
+static LogicalResult inferRowSumExpOp(MLIRContext *,
+                                      std::optional<Location> loc,
+                                      RowSumExpOp::Adaptor op,
+                                      SmallVectorImpl<Type> &types) {
+  if (failed(inferRow<RowSumExpOp::Adaptor>(loc, op.getInput(), types)))
+    return failure();
+  auto input = tensorOf(op.getInput());
+  if (failed(checkShape(loc, "(L2)", "maximum", op.getMaximum(),
+                        rowShape(input))))
+    return failure();
+  return checkGranules(loc, "(L3)", op.getGranules(), op.getGranuleSize(),
+                       input.getShape().back());
+}
 
 static LogicalResult inferRowGranuleSumsOp(MLIRContext *,
                                            std::optional<Location> loc,
@@ -373,10 +468,10 @@ static LogicalResult checkLabels(std::optional<Location> loc, Value logits,
                                  Value labels) {
   auto a = tensorOf(logits), b = tensorOf(labels);
   if (a.getRank() != b.getRank() + 1)
-    return fail(loc, "labels ", b, " do not match the rows of logits ", a);
+    return fail(loc, "(L1) labels ", b, " do not match the rows of logits ", a);
   for (int64_t d = 0; d < b.getRank(); ++d)
     if (!compatible(a.getDimSize(d), b.getDimSize(d)))
-      return fail(loc, "labels ", b, " do not match the rows of logits ", a);
+      return fail(loc, "(L1) labels ", b, " do not match the rows of logits ", a);
   return success();
 }
 
@@ -396,21 +491,36 @@ static LogicalResult inferSoftmaxCrossEntropyGradOp(
     SoftmaxCrossEntropyGradOp::Adaptor op, SmallVectorImpl<Type> &types) {
   if (failed(checkLabels(loc, op.getLogits(), op.getLabels())))
     return failure();
+  Shape rows = rowShape(tensorOf(op.getLogits()));
+  if (failed(checkShape(loc, "(L2)", "maximum", op.getMaximum(), rows)) ||
+      failed(checkShape(loc, "(L2)", "sum", op.getSum(), rows)) ||
+      failed(checkShape(loc, "(L2)", "cotangent", op.getCotangent(), rows)))
+    return failure();
   types.push_back(op.getLogits().getType());
   return success();
 }
 
 static LogicalResult inferSoftmaxScaleOp(MLIRContext *,
-                                         std::optional<Location>,
+                                         std::optional<Location> loc,
                                          SoftmaxScaleOp::Adaptor op,
                                          SmallVectorImpl<Type> &types) {
+  auto input = tensorOf(op.getInput());
+  if (input.getRank() < 1)
+    return fail(loc, "(L2) needs at least one dimension, got ", input);
+  Shape rows = rowShape(input);
+  if (failed(checkShape(loc, "(L2)", "maximum", op.getMaximum(), rows)) ||
+      failed(checkShape(loc, "(L2)", "sum", op.getSum(), rows)) ||
+      failed(checkShape(loc, "(L2)", "scale", op.getScale(), rows)))
+    return failure();
   types.push_back(op.getInput().getType());
   return success();
 }
 
-static LogicalResult inferResolveOp(MLIRContext *, std::optional<Location>,
+static LogicalResult inferResolveOp(MLIRContext *, std::optional<Location> loc,
                                     ResolveOp::Adaptor op,
                                     SmallVectorImpl<Type> &types) {
+  if (failed(checkShape(loc, "(A4)", "count", op.getCount(), {})))
+    return failure();
   auto type = tensorOf(op.getAccumulator());
   types.push_back(RankedTensorType::get(
       type.getShape(), cast<AccType>(type.getElementType()).getValue()));
@@ -427,9 +537,12 @@ static LogicalResult inferRoundExactOp(MLIRContext *context,
 }
 
 static LogicalResult inferClipCoefficientOp(MLIRContext *context,
-                                            std::optional<Location>,
+                                            std::optional<Location> loc,
                                             ClipCoefficientOp::Adaptor op,
                                             SmallVectorImpl<Type> &types) {
+  if (failed(checkShape(loc, "(O1)", "sum_of_squares", op.getSumOfSquares(),
+                        {})))
+    return failure();
   auto scalar = RankedTensorType::get({}, Float64Type::get(context));
   types.append({scalar, scalar});
   return success();
@@ -468,23 +581,39 @@ INFER(ClipCoefficientOp)
 // Verifiers of ops whose types are written out
 //===----------------------------------------------------------------------===//
 
-LogicalResult GeluOp::verify() {
-  if (getApproximate() != "none" && getApproximate() != "tanh")
-    return emitOpError("(G1) approximate '")
-           << getApproximate() << "' is neither 'none' nor 'tanh'";
+static LogicalResult verifyApproximate(Operation *op, StringRef approximate) {
+  if (approximate != "none" && approximate != "tanh")
+    return op->emitOpError("(G1) approximate '")
+           << approximate << "' is neither 'none' nor 'tanh'";
   return success();
+}
+LogicalResult GeluOp::verify() {
+  return verifyApproximate(*this, getApproximate());
+}
+LogicalResult GeluGradOp::verify() {
+  return verifyApproximate(*this, getApproximate());
 }
 
 LogicalResult CompareOp::verify() {
   if (!llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge"}, getPredicate()))
-    return emitOpError("predicate '")
+    return emitOpError("(C1) predicate '")
            << getPredicate() << "' is none of eq, ne, lt, le, gt, ge";
   return success();
 }
 
+LogicalResult SelectOp::verify() {
+  return checkShape(getLoc(), "(C2)", "condition", getCondition(),
+                    getResult().getType().getShape());
+}
+
+LogicalResult CrossEntropyOp::verify() {
+  return checkShape(getLoc(), "(L1)", "labels", getLabels(),
+                    getResult().getType().getShape());
+}
+
 LogicalResult ConvertOp::verify() {
   if (getInput().getType().getShape() != getResult().getType().getShape())
-    return emitOpError("changes the shape: ")
+    return emitOpError("(C3) changes the shape: ")
            << getInput().getType() << " to " << getResult().getType();
   return success();
 }
@@ -492,7 +621,7 @@ LogicalResult ConvertOp::verify() {
 LogicalResult IotaOp::verify() {
   auto type = getResult().getType();
   if (!type.hasStaticShape() || getDimension() >= static_cast<uint64_t>(type.getRank()))
-    return emitOpError("needs a static shape and a dimension of it, got ")
+    return emitOpError("(C4) needs a static shape and a dimension of it, got ")
            << getDimension() << " of " << type;
   return success();
 }
@@ -562,8 +691,10 @@ LogicalResult AccumulateRowsOp::verify() {
 LogicalResult AccumulateScatterOp::verify() {
   auto ids = getIds().getType(), updates = getUpdates().getType();
   auto acc = getAccumulator().getType();
-  if (updates.getRank() < ids.getRank() || acc.getRank() < 1)
-    return emitOpError("(A2) updates need the dimensions of ids first");
+  if (updates.getRank() < ids.getRank() || acc.getRank() < 1 ||
+      !sameShape(updates.getShape().take_front(ids.getRank()), ids.getShape()))
+    return emitOpError("(A2) updates ")
+           << updates << " do not begin with the dimensions of ids " << ids;
   Shape shape{acc.getDimSize(0)};
   llvm::append_range(shape, updates.getShape().drop_front(ids.getRank()));
   return verifyAccumulator(*this, acc, shape, updates.getElementType());
@@ -577,4 +708,28 @@ LogicalResult ExactSumOp::verify() {
     return emitOpError("(A1) needs a rank-0 exact scalar of the input's type, got ")
            << acc;
   return success();
+}
+
+LogicalResult CountLabelsOp::verify() {
+  return checkShape(getLoc(), "(A4)", "accumulator", getAccumulator(), {});
+}
+
+/// (O1): what an optimizer step reads besides tensors has rank 0.
+static LogicalResult verifyScalars(Operation *op, ValueRange scalars) {
+  for (Value scalar : scalars)
+    if (tensorOf(scalar).getRank() != 0)
+      return op->emitOpError("(O1) needs a scalar of rank 0, got ")
+             << scalar.getType();
+  return success();
+}
+LogicalResult ScheduleOp::verify() {
+  return verifyScalars(*this, {getStep(), getRate(), getCorrection1(),
+                               getCorrection2()});
+}
+LogicalResult SgdStepOp::verify() {
+  return verifyScalars(*this, {getRate(), getCoefficient()});
+}
+LogicalResult AdamStepOp::verify() {
+  return verifyScalars(*this, {getRate(), getCorrection1(), getCorrection2(),
+                               getCoefficient()});
 }
