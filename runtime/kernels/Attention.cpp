@@ -54,8 +54,9 @@ Status checkIsa(Isa isa) {
                        isaName(bestIsa()));
 }
 
-template <typename T> HeadsView<T> packedView(T *data, const AttentionShape &s,
-                                              int64_t part, int64_t parts) {
+template <typename T>
+HeadsView<T> packedView(T *data, const AttentionShape &s, int64_t part,
+                        int64_t parts) {
   int64_t token = s.heads * s.headDim;
   return {data + part * token, s.tokens * parts * token, parts * token,
           s.headDim};

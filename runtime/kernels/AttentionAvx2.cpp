@@ -39,7 +39,9 @@ template <> struct Vector<float> {
   MIXLE_LANEWISE Reg sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
   MIXLE_LANEWISE Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
   MIXLE_LANEWISE Reg div(Reg a, Reg b) { return _mm256_div_ps(a, b); }
-  MIXLE_LANEWISE Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
+  MIXLE_LANEWISE Reg fma(Reg a, Reg b, Reg c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
   MIXLE_LANEWISE T fmaOne(T a, T b, T c) { return __builtin_fmaf(a, b, c); }
   MIXLE_LANEWISE Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
   MIXLE_LANEWISE Reg pow2(Reg shifted) {
@@ -68,7 +70,7 @@ template <> struct Vector<float> {
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
   }
   MIXLE_LANEWISE void transposeBlock(const T *from, int64_t stride, T *to,
-                                   int64_t ldt) {
+                                     int64_t ldt) {
     transpose8x8(from, stride, to, ldt);
   }
 };
@@ -85,7 +87,9 @@ template <> struct Vector<double> {
   MIXLE_LANEWISE Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
   MIXLE_LANEWISE Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
   MIXLE_LANEWISE Reg div(Reg a, Reg b) { return _mm256_div_pd(a, b); }
-  MIXLE_LANEWISE Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_pd(a, b, c); }
+  MIXLE_LANEWISE Reg fma(Reg a, Reg b, Reg c) {
+    return _mm256_fmadd_pd(a, b, c);
+  }
   MIXLE_LANEWISE T fmaOne(T a, T b, T c) { return __builtin_fma(a, b, c); }
   MIXLE_LANEWISE Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
   MIXLE_LANEWISE Reg pow2(Reg shifted) {
@@ -112,7 +116,7 @@ template <> struct Vector<double> {
     return _mm_cvtsd_f64(_mm_add_sd(b, _mm_unpackhi_pd(b, b)));
   }
   MIXLE_LANEWISE void transposeBlock(const T *from, int64_t stride, T *to,
-                                   int64_t ldt) {
+                                     int64_t ldt) {
     transpose4x4(from, stride, to, ldt);
   }
 };

@@ -42,7 +42,9 @@ template <> struct Vector<float> {
   MIXLE_LANEWISE Reg sub(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
   MIXLE_LANEWISE Reg mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
   MIXLE_LANEWISE Reg div(Reg a, Reg b) { return _mm512_div_ps(a, b); }
-  MIXLE_LANEWISE Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); }
+  MIXLE_LANEWISE Reg fma(Reg a, Reg b, Reg c) {
+    return _mm512_fmadd_ps(a, b, c);
+  }
   MIXLE_LANEWISE T fmaOne(T a, T b, T c) { return __builtin_fmaf(a, b, c); }
   MIXLE_LANEWISE Reg max(Reg a, Reg b) { return _mm512_max_ps(a, b); }
   MIXLE_LANEWISE Reg pow2(Reg shifted) {
@@ -53,8 +55,8 @@ template <> struct Vector<float> {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, bound, _CMP_NLT_UQ), y);
   }
   MIXLE_LANEWISE Reg firstLanes(int64_t n, Reg x, Reg other) {
-    const Reg lane = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
-                                    13, 14, 15);
+    const Reg lane =
+        _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return _mm512_mask_mov_ps(
         other, _mm512_cmp_ps_mask(lane, set1(T(n)), _CMP_LT_OQ), x);
   }
@@ -74,7 +76,7 @@ template <> struct Vector<float> {
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
   }
   MIXLE_LANEWISE void transposeBlock(const T *from, int64_t stride, T *to,
-                                   int64_t ldt) {
+                                     int64_t ldt) {
     transpose8x8(from, stride, to, ldt);
   }
 };
@@ -91,7 +93,9 @@ template <> struct Vector<double> {
   MIXLE_LANEWISE Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
   MIXLE_LANEWISE Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
   MIXLE_LANEWISE Reg div(Reg a, Reg b) { return _mm512_div_pd(a, b); }
-  MIXLE_LANEWISE Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_pd(a, b, c); }
+  MIXLE_LANEWISE Reg fma(Reg a, Reg b, Reg c) {
+    return _mm512_fmadd_pd(a, b, c);
+  }
   MIXLE_LANEWISE T fmaOne(T a, T b, T c) { return __builtin_fma(a, b, c); }
   MIXLE_LANEWISE Reg max(Reg a, Reg b) { return _mm512_max_pd(a, b); }
   MIXLE_LANEWISE Reg pow2(Reg shifted) {
@@ -121,7 +125,7 @@ template <> struct Vector<double> {
     return _mm_cvtsd_f64(_mm_add_sd(b, _mm_unpackhi_pd(b, b)));
   }
   MIXLE_LANEWISE void transposeBlock(const T *from, int64_t stride, T *to,
-                                   int64_t ldt) {
+                                     int64_t ldt) {
     transpose4x4(from, stride, to, ldt);
   }
 };

@@ -53,7 +53,8 @@ template <typename Element> struct Vector {
     return map([&](int i) { return a.lane[i] / b.lane[i]; });
   }
   MIXLE_LANEWISE Reg fma(Reg a, Reg b, Reg c) {
-    return map([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
+    return map(
+        [&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
   }
   MIXLE_LANEWISE T fmaOne(T a, T b, T c) { return std::fma(a, b, c); }
   MIXLE_LANEWISE Reg max(Reg a, Reg b) {
@@ -92,7 +93,7 @@ template <typename Element> struct Vector {
     return lane[0];
   }
   MIXLE_LANEWISE void transposeBlock(const T *from, int64_t stride, T *to,
-                                   int64_t ldt) {
+                                     int64_t ldt) {
     for (int i = 0; i < B; ++i)
       for (int j = 0; j < B; ++j)
         to[i * ldt + j] = from[j * stride + i];

@@ -18,10 +18,11 @@
 
 namespace mixle::runtime::detail {
 
-/// Constants of 2^x for x <= 0 as attention takes it: `shifter` is 1.5·2^(mantissa
-/// bits) plus the exponent bias, so x + shifter rounds x to an integer n (halves
-/// to odd n) and holds n + bias in its low bits; then exp2Fraction of x − n
-/// (mixle/MathConstants.h) times 2^n. x below minExponent gives +0.
+/// Constants of 2^x for x <= 0 as attention takes it: `shifter`
+/// is 1.5·2^(mantissa bits) plus the exponent bias, so x + shifter rounds x to
+/// an integer n (halves to odd n) and holds n + bias in its low bits; then
+/// exp2Fraction of x − n (mixle/MathConstants.h) times 2^n. x below minExponent
+/// gives +0.
 template <typename T> struct Exp2Constants;
 
 template <> struct Exp2Constants<float> {

@@ -44,9 +44,9 @@ template <typename T> void measure(const char *type, const AttentionShape &s) {
   Workspace workspace;
   auto forward = packedAttentionForward(s, scale, qkv.data(), o.data(),
                                         m.data(), l.data());
-  auto backward = packedAttentionBackward(s, scale, qkv.data(), o.data(),
-                                          dO.data(), m.data(), l.data(),
-                                          dqkv.data());
+  auto backward =
+      packedAttentionBackward(s, scale, qkv.data(), o.data(), dO.data(),
+                              m.data(), l.data(), dqkv.data());
   bool ok = true;
   double a =
       bestSeconds([&] { ok &= attentionForward(forward, workspace).ok(); });

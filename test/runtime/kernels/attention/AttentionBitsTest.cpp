@@ -66,8 +66,7 @@ TYPED_TEST(AttentionBits, MatchTheReferenceOverShapes) {
       {1, 6, 1, 1, 256, 8},  {1, 9, 1, 1, 129, 16}};
   for (const auto &x : shapes)
     for (bool causal : {true, false})
-      expectReference<TypeParam>(
-          {x[0], x[1], x[2], x[3], x[4], x[5], causal});
+      expectReference<TypeParam>({x[0], x[1], x[2], x[3], x[4], x[5], causal});
 }
 
 TYPED_TEST(AttentionBits, MatchTheReferenceOverTokensAndGranules) {
@@ -88,8 +87,7 @@ TYPED_TEST(AttentionBits, MatchTheReferenceWithLargeLogits) {
   for (TypeParam spread : {TypeParam(30), TypeParam(3000)})
     for (int64_t granules : {1, 4})
       for (bool causal : {true, false})
-        expectReference<TypeParam>({1, 45, 1, 1, 16, granules, causal},
-                                   spread);
+        expectReference<TypeParam>({1, 45, 1, 1, 16, granules, causal}, spread);
 }
 
 TYPED_TEST(AttentionBits, DoNotDependOnTiles) {
@@ -143,7 +141,7 @@ Tensors<T> tensorsPart(const Tensors<T> &x, const AttentionShape &s,
     return part(y, s.rows, int64_t(1), s.heads, s.tokens, row, rowCount,
                 kv * group, kvCount * group);
   };
-  return {query(x.q),  key(x.k),  key(x.v),  query(x.o),  query(x.dO),
+  return {query(x.q),  key(x.k),  key(x.v),  query(x.o), query(x.dO),
           query(x.dq), key(x.dk), key(x.dv), stats(x.l), stats(x.m)};
 }
 
@@ -206,17 +204,17 @@ TYPED_TEST(AttentionBits, PackedLayoutIsTheSame) {
   std::vector<T> o(dense.o.size()), l(dense.l.size());
   std::vector<int32_t> m(l.size());
   Workspace workspace;
-  ASSERT_TRUE(attentionForward(packedAttentionForward(s, T(0.3), qkv.data(),
-                                                      o.data(), m.data(),
-                                                      l.data()),
-                               workspace)
-                  .ok());
-  ASSERT_TRUE(attentionBackward(packedAttentionBackward(
-                                    s, T(0.3), qkv.data(), o.data(),
-                                    dense.dO.data(), m.data(), l.data(),
-                                    dqkv.data()),
-                                workspace)
-                  .ok());
+  ASSERT_TRUE(
+      attentionForward(packedAttentionForward(s, T(0.3), qkv.data(), o.data(),
+                                              m.data(), l.data()),
+                       workspace)
+          .ok());
+  ASSERT_TRUE(
+      attentionBackward(packedAttentionBackward(s, T(0.3), qkv.data(), o.data(),
+                                                dense.dO.data(), m.data(),
+                                                l.data(), dqkv.data()),
+                        workspace)
+          .ok());
   EXPECT_EQ(difference("o", o, dense.o), "");
   EXPECT_EQ(difference("l", l, dense.l), "");
   EXPECT_EQ(difference("m", m, dense.m), "");
@@ -231,10 +229,12 @@ TYPED_TEST(AttentionBits, AWorkspaceServesManyCalls) {
   Workspace workspace;
   Tensors<T> other = randomTensors<T>(big, 4, T(100));
   ASSERT_TRUE(attentionForward(forwardArgs(big, T(1), other), workspace).ok());
-  ASSERT_TRUE(attentionBackward(backwardArgs(big, T(1), other), workspace).ok());
+  ASSERT_TRUE(
+      attentionBackward(backwardArgs(big, T(1), other), workspace).ok());
   size_t held = workspace.capacity();
   ASSERT_TRUE(attentionForward(forwardArgs(small, T(1), got), workspace).ok());
-  ASSERT_TRUE(attentionBackward(backwardArgs(small, T(1), got), workspace).ok());
+  ASSERT_TRUE(
+      attentionBackward(backwardArgs(small, T(1), got), workspace).ok());
   EXPECT_EQ(workspace.capacity(), held) << "a smaller call allocates nothing";
   EXPECT_EQ(difference(got, expected), "");
 }

@@ -79,9 +79,10 @@ TEST(AttentionNumerics, GradientsAgreeWithFiniteDifferences) {
             x[i] = x0;
             return y;
           };
-          double slope = (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h);
-          EXPECT_NEAR(dx[i], slope, 1e-9) << name << "[" << i << "] "
-                                          << describe(s);
+          double slope =
+              (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h);
+          EXPECT_NEAR(dx[i], slope, 1e-9)
+              << name << "[" << i << "] " << describe(s);
         }
       };
       compare(t.q, t.dq, "dq");
@@ -148,8 +149,8 @@ TEST(AttentionNumerics, OneDominantKeyIsCopied) {
                   std::fabs(t.v[size_t(3 * 4 + d)]) * 0x1p-23f);
 }
 
-template <typename T> void expectReferenceOf(const AttentionShape &s,
-                                             Tensors<T> inputs) {
+template <typename T>
+void expectReferenceOf(const AttentionShape &s, Tensors<T> inputs) {
   Tensors<T> expected = inputs;
   Reference<T> reference(s, T(0.5), expected);
   reference.forward();
@@ -251,9 +252,10 @@ TEST(AttentionErrors, MissingOperandsAreNamed) {
             "be given");
   auto backward = backwardArgs(s, 1.0f, t);
   backward.dO.data = nullptr;
-  EXPECT_EQ(attentionBackward(backward, workspace).message(),
-            "attention: operand dO is a null pointer; rows is not 0, so it must "
-            "be given");
+  EXPECT_EQ(
+      attentionBackward(backward, workspace).message(),
+      "attention: operand dO is a null pointer; rows is not 0, so it must "
+      "be given");
 }
 
 TEST(AttentionErrors, NoRowsNeedNoOperands) {

@@ -156,9 +156,7 @@ private:
     return size_t((r * s.heads + h) * s.tokens + i);
   }
   bool sees(int64_t i, int64_t j) const { return !s.causal || j <= i; }
-  int64_t end(int64_t g) const {
-    return std::min(s.tokens, (g + 1) * granule);
-  }
+  int64_t end(int64_t g) const { return std::min(s.tokens, (g + 1) * granule); }
 
   void write(std::vector<T> &to, size_t at, const std::vector<T> &values) {
     for (size_t d = 0; d < values.size(); ++d)
@@ -204,8 +202,8 @@ private:
         T p = referenceExp2(logit(r, h, i, j) - reference);
         lane[(j - g * granule) % 16] += p;
         for (int64_t d = 0; d < s.headDim; ++d)
-          state.o[size_t(d)] = std::fma(p, t.v[k(r, j, h) + size_t(d)],
-                                        state.o[size_t(d)]);
+          state.o[size_t(d)] =
+              std::fma(p, t.v[k(r, j, h) + size_t(d)], state.o[size_t(d)]);
       }
     state.l = addLanes(lane);
     return state;
