@@ -7,6 +7,7 @@
 #ifndef MIXLE_DIALECTS_DIST_H
 #define MIXLE_DIALECTS_DIST_H
 
+#include "dialects/Interfaces/Interfaces.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -119,6 +119,10 @@ int64_t MeshOp::planField(StringRef field) {
   return value ? value.getInt() : 1;
 }
 
+mixle::PlacementRule UpdateOp::getPlacementRule() {
+  return mixle::pointwiseRule(*this);
+}
+
 LogicalResult UpdateOp::verify() {
   if (getNodeId().trim().empty())
     return emitOpError("(U4) node_id must not be blank");

@@ -12,6 +12,7 @@ include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/Interfaces/Interfaces.td"
 
 def Dist_Dialect : Dialect {
   let name = "dist";
@@ -62,7 +63,8 @@ def Dist_MeshOp : Op<Dist_Dialect, "mesh", [Symbol]> {
   }];
 }
 
-def Dist_UpdateOp : Op<Dist_Dialect, "update", [Pure]> {
+def Dist_UpdateOp : Op<Dist_Dialect, "update", [Pure,
+    DeclareOpInterfaceMethods<PlacementOpInterface>]> {
   let summary = "An exchange between ranks: what it carries, over which axes, how exact it is.";
   let description = [{
     Makes a partial value whole (all_reduce, reduce_scatter), or a sharded one

@@ -1,0 +1,112 @@
+//===- CheckPlan.cpp - A plan against the backend and the program ---------===//
+
+#include "compiler/Dist/Passes.h"
+#include "compiler/Mixle/Passes.h"
+#include "mlir/IR/Builders.h"
+
+namespace mlir::dist {
+#define GEN_PASS_DEF_CHECKPLAN
+#include "compiler/Dist/Passes.h.inc"
+} // namespace mlir::dist
+
+using namespace mlir;
+using namespace mlir::dist;
+namespace rt = ::mixle::runtime;
+
+const rt::BackendCapabilities &mlir::dist::cpuBackend() {
+  static const rt::BackendCapabilities backend = [] {
+    rt::BackendCapabilities b;
+    b.name = "cpu";
+    b.axes = {rt::ParallelAxis::DpReplicate, rt::ParallelAxis::DpShard,
+              rt::ParallelAxis::Tp};
+    b.precisions = {"fp32", "fp64"};
+    b.distributedOptimizer = true;
+    return b;
+  }();
+  return backend;
+}
+
+namespace {
+
+struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
+  using CheckPlanBase::CheckPlanBase;
+
+  void runOnOperation() override {
+    mixle::ProgramOp program = getOperation();
+    auto parsed = rt::ParallelPlan::parseText(plan);
+    if (!parsed) {
+      program.emitError(parsed.status().message());
+      return signalPassFailure();
+    }
+    rt::ParallelPlan parallel = parsed.take();
+    if (rt::Status status = cpuBackend().validate(parallel, precision); !status) {
+      program.emitError(status.message());
+      return signalPassFailure();
+    }
+    if (failed(checkFactors(program, parallel.tp)))
+      return signalPassFailure();
+
+    OpBuilder builder(program.getContext());
+    builder.setInsertionPointToStart(&program.getBody().front());
+    SmallVector<StringRef> axes(std::begin(kAxes), std::end(kAxes));
+    auto fields = parallel.fields();
+    NamedAttrList planFields;
+    for (auto [name, value] :
+         llvm::zip(rt::ParallelPlan::fieldNames(), fields))
+      planFields.set(StringRef(name.data(), name.size()),
+                     builder.getI64IntegerAttr(value));
+    MeshOp::create(builder, program.getLoc(), "mesh",
+                   builder.getStrArrayAttr(axes),
+                   ArrayRef<int64_t>(fields.data(), axes.size()),
+                   planFields.getDictionary(program.getContext()));
+  }
+
+  /// "1, 2 and 3" for the sizes of tp up to 64 that the check accepts.
+  static std::string list(ArrayRef<int64_t> sizes) {
+    std::string text;
+    for (auto [i, s] : llvm::enumerate(sizes))
+      text += (i ? ", " : "") + std::to_string(s);
+    return text;
+  }
+
+  LogicalResult checkFactors(mixle::ProgramOp program, int64_t tp) {
+    for (auto parameter : program.getOps<mixle::ParameterOp>())
+      for (auto [d, attribute] : llvm::enumerate(parameter.getFactors())) {
+        StringRef factor = cast<StringAttr>(attribute).getValue();
+        if (axisOfFactor(factor) != "tp")
+          continue;
+        int64_t size = cast<RankedTensorType>(parameter.getType()).getDimSize(d);
+        auto fits = [&](int64_t parts, bool &inside) {
+          Cut cut = cutDimension(program, factor, size, parts);
+          inside = cut.granules < parts ||
+                   (factor == "heads" && size % parts == 0 &&
+                    cut.localSize() * parts != size);
+          return !inside && (factor != "heads" || size % parts == 0);
+        };
+        bool inside = false;
+        if (fits(tp, inside))
+          continue;
+        SmallVector<int64_t> works;
+        bool ignored = false;
+        for (int64_t parts = 1; parts <= std::min<int64_t>(size, 64); ++parts)
+          if (fits(parts, ignored))
+            works.push_back(parts);
+        Cut cut = cutDimension(program, factor, size, tp);
+        if (inside)
+          return program.emitError()
+                 << "backend cpu: tp=" << tp << " cuts inside a granule of '"
+                 << factor << "' (" << size << " in " << cut.granules
+                 << " granules of " << cut.granuleSize
+                 << "), which would change the bits; set --granules "
+                 << (factor == "heads" || factor == "ffn" ? "tensor" : factor.str())
+                 << "=N with N a multiple of " << tp << ", or use tp = "
+                 << list(works);
+        return program.emitError()
+               << "backend cpu: tp=" << tp << " does not divide the " << size
+               << " query heads; use tp = " << list(works);
+      }
+    return success();
+  }
+};
+
+} // namespace

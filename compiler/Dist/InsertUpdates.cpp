@@ -1,0 +1,225 @@
+//===- InsertUpdates.cpp - Partial values made whole ----------------------===//
+
+#include "compiler/Dist/Passes.h"
+#include "compiler/Mixle/Passes.h"
+#include "mlir/IR/Builders.h"
+
+namespace mlir::dist {
+#define GEN_PASS_DEF_INSERTUPDATES
+#include "compiler/Dist/Passes.h.inc"
+} // namespace mlir::dist
+
+using namespace mlir;
+using namespace mlir::dist;
+
+namespace {
+
+/// What an update of a kind of merge says of itself.
+struct Exactness {
+  StringRef order;
+  StringRef bound;
+  StringRef note;
+};
+
+Exactness exactnessOf(StringRef merge, bool fast) {
+  if (merge == "integer")
+    return {"integer", "blocks * unit / 2 + 2^-24 * |sum|",
+            "64-bit integer sums: the same bits for any order, number and size of parts"};
+  if (merge == "exact")
+    return {"integer", "0", "superaccumulators: the exchange adds no error"};
+  if (merge == "tree" && fast)
+    return {"any", "(n - 1) * 2^-24 / (1 - (n - 1) * 2^-24) * sum|partials|, n ranks",
+            "floating-point sums in any order"};
+  if (merge == "tree")
+    return {"tree", "d * 2^-24 / (1 - d * 2^-24) * sum|partials|, d tree levels between ranks",
+            "granules in one binary tree, whatever the ranks"};
+  return {"copy", "0", merge == "max" ? "a maximum is exact in any order"
+                                      : "values are copied bit by bit"};
+}
+
+struct InsertUpdatesPass
+    : mlir::dist::impl::InsertUpdatesBase<InsertUpdatesPass> {
+  int64_t counter = 0;
+  bool fast = false;
+  int64_t shardSize = 1;
+
+  void runOnOperation() override {
+    mixle::ProgramOp program = getOperation();
+    MeshOp mesh = lookupMesh(program);
+    if (!mesh) {
+      program.emitError("has no mesh (run plan-check first)");
+      return signalPassFailure();
+    }
+    fast = program.getNumerics() == "fast";
+    shardSize = mesh.sizeOf("dp_shard");
+    for (auto entry : program.getOps<mixle::EntryOp>()) {
+      counter = 0;
+      insert(entry);
+    }
+  }
+
+  UpdateOp makeUpdate(OpBuilder &builder, Location loc, Value value, Twine id,
+                      StringRef payload, StringRef collective,
+                      ArrayRef<StringRef> axes, StringRef layout,
+                      StringRef merge, const Placement &result) {
+    Exactness exactness = exactnessOf(merge, fast);
+    auto update = UpdateOp::create(
+        builder, loc, value.getType(), value,
+        builder.getStringAttr(id), builder.getStringAttr(payload),
+        builder.getStringAttr(collective), builder.getStrArrayAttr(axes),
+        builder.getStringAttr(layout), builder.getBoolAttr(false),
+        builder.getBoolAttr(true), builder.getStringAttr(exactness.order),
+        builder.getStringAttr(exactness.bound), builder.getStringAttr(merge),
+        builder.getStrArrayAttr({exactness.note}), BoolAttr(), FloatAttr(),
+        FloatAttr(), StringAttr(), IntegerAttr());
+    setPlacement(update.getResult(), result);
+    return update;
+  }
+
+  void insert(mixle::EntryOp entry) {
+    Block &body = entry.getBody().front();
+    // Partial values that ops make.
+    for (Operation &op : llvm::make_early_inc_range(body)) {
+      if (isa<UpdateOp>(op))
+        continue;
+      for (Value result : op.getResults())
+        complete(entry, result, &op);
+    }
+    for (BlockArgument argument : entry.getArguments()) {
+      complete(entry, argument, nullptr);
+      if (shardSize > 1 &&
+          mixle::argumentOf(entry, argument.getArgNumber()))
+        shardArgument(entry, argument);
+    }
+  }
+
+  /// The logical name of a value, for node ids and payloads.
+  std::string nameOf(mixle::EntryOp entry, Value value, StringRef merge) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      unsigned index = argument.getArgNumber();
+      if (FlatSymbolRefAttr of = mixle::argumentOf(entry, index))
+        return of.getValue().str() + ":" +
+               mixle::argumentRole(entry, index).str();
+      return entry.getSymName().str() + ":" +
+             mixle::argumentRole(entry, index).str();
+    }
+    Operation *op = value.getDefiningOp();
+    return (entry.getSymName() + "." + op->getName().stripDialect() + "." +
+            Twine(counter++))
+        .str();
+  }
+
+  void complete(mixle::EntryOp entry, Value value, Operation *maker) {
+    Placement placement = placementOf(value);
+    if (placement.partial.empty())
+      return;
+    StringRef merge = placement.merge;
+    bool deferred = merge == "integer" || merge == "exact";
+    SmallVector<OpOperand *> uses;
+    Operation *first = nullptr;
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (deferred) {
+        // Ops that only add to it, and entries that leave it running, take it
+        // as it is.
+        if (isa<mixle::ReturnOp>(user) &&
+            (entry.getSymName() == "accumulate" ||
+             entry.getSymName() == "gradients"))
+          continue;
+        if (auto placed = dyn_cast<mixle::PlacementOpInterface>(user))
+          if (placed.getPlacementRule().accumulatorOperand ==
+              static_cast<int>(use.getOperandNumber()))
+            continue;
+      }
+      uses.push_back(&use);
+      if (!first || user->isBeforeInBlock(first))
+        first = user;
+    }
+    if (uses.empty())
+      return;
+    OpBuilder builder(entry.getContext());
+    if (deferred || !maker)
+      builder.setInsertionPoint(first);
+    else
+      builder.setInsertionPointAfter(maker);
+    Location loc = maker ? maker->getLoc() : first->getLoc();
+
+    auto argument = dyn_cast<BlockArgument>(value);
+    bool gradient =
+        argument &&
+        mixle::argumentRole(entry, argument.getArgNumber()) == "accumulator";
+    StringRef payload = gradient ? "gradient"
+                        : deferred ? "sufficient_statistic"
+                                   : "activation";
+    if (gradient && getOperation().getKind() == "estimation")
+      payload = "sufficient_statistic";
+    std::string id = nameOf(entry, value, merge);
+    Placement whole = placement;
+    whole.partial.clear();
+    whole.merge = "";
+    Value updated = value;
+    SmallVector<StringRef> axes = placement.partial;
+    if (gradient && shardSize > 1) {
+      // Reduced and scattered over dp_shard; what is left is summed over
+      // dp_replicate.
+      Placement scattered = placement;
+      llvm::erase(scattered.partial, StringRef("dp_shard"));
+      if (scattered.partial.empty())
+        scattered.merge = "";
+      updated = makeUpdate(builder, loc, updated, id + ":dp_shard", payload,
+                           "reduce_scatter", {"dp_shard"}, "sharded", merge,
+                           scattered);
+      updated.getDefiningOp()->setAttr(kFlatShardAttr, builder.getUnitAttr());
+      llvm::erase(axes, StringRef("dp_shard"));
+    }
+    if (!axes.empty()) {
+      bool flat = updated != value;
+      updated = makeUpdate(builder, loc, updated, id, payload, "all_reduce", axes,
+                           flat ? "sharded" : "replicated", merge, whole);
+      if (flat)
+        updated.getDefiningOp()->setAttr(kFlatShardAttr, builder.getUnitAttr());
+    }
+    for (OpOperand *use : uses)
+      use->set(updated);
+  }
+
+  /// Parameters and optimizer state under dp_shard: one flat part per rank.
+  void shardArgument(mixle::EntryOp entry, BlockArgument argument) {
+    unsigned index = argument.getArgNumber();
+    StringRef role = mixle::argumentRole(entry, index);
+    OpBuilder builder(entry.getContext());
+    if (role != "parameter" && role != "state")
+      return;
+    entry.setArgAttr(index, kFlatShardAttr, builder.getUnitAttr());
+    if (entry.getSymName() == "step" || entry.getSymName() == "estimate" ||
+        argument.use_empty())
+      return;
+    // Gathered before the first use in each pass of the step.
+    for (StringRef phase : {"forward", "backward"}) {
+      SmallVector<OpOperand *> uses;
+      Operation *first = nullptr;
+      for (OpOperand &use : argument.getUses()) {
+        Operation *user = use.getOwner();
+        auto attribute = user->getAttrOfType<StringAttr>(mixle::kPhaseAttr);
+        StringRef userPhase = attribute ? attribute.getValue() : "forward";
+        if (isa<UpdateOp>(user) || userPhase != phase)
+          continue;
+        uses.push_back(&use);
+        if (!first || user->isBeforeInBlock(first))
+          first = user;
+      }
+      if (uses.empty())
+        continue;
+      builder.setInsertionPoint(first);
+      std::string id = mixle::argumentOf(entry, index).getValue().str() +
+                       ":gather:" + entry.getSymName().str() + ":" + phase.str();
+      UpdateOp gathered = makeUpdate(
+          builder, first->getLoc(), argument, id, "parameter", "all_gather",
+          {"dp_shard"}, "sharded", "select", placementOf(argument));
+      for (OpOperand *use : uses)
+        use->set(gathered.getResult());
+    }
+  }
+};
+
+} // namespace

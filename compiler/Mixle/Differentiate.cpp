@@ -1,0 +1,137 @@
+//===- Differentiate.cpp - Reverse-mode differentiation of @loss ----------===//
+
+#include "compiler/Mixle/Passes.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::mixle {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "compiler/Mixle/Passes.h.inc"
+} // namespace mlir::mixle
+
+using namespace mlir;
+using namespace mlir::mixle;
+
+namespace {
+
+/// Marks the pass of the step that ops belong to.
+void setPhase(Operation *op, StringRef phase) {
+  op->setAttr(kPhaseAttr, StringAttr::get(op->getContext(), phase));
+}
+
+struct DifferentiatePass : mlir::mixle::impl::DifferentiateBase<DifferentiatePass> {
+  void runOnOperation() override {
+    ProgramOp program = getOperation();
+    EntryOp loss = lookupEntry(program, "loss");
+    if (!loss) {
+      program.emitError("has no entry @loss to differentiate");
+      return signalPassFailure();
+    }
+    OpBuilder builder(program.getBodyRegion());
+    builder.setInsertionPointAfter(loss);
+    EntryOp gradients = cast<EntryOp>(builder.clone(*loss));
+    gradients.setSymName("gradients");
+    if (failed(differentiate(gradients)))
+      signalPassFailure();
+  }
+
+  LogicalResult differentiate(EntryOp entry) {
+    Block &body = entry.getBody().front();
+    auto terminator = cast<ReturnOp>(body.getTerminator());
+    for (Operation &op : body.without_terminator())
+      setPhase(&op, "forward");
+
+    // Cotangents so far; several uses add in reverse program order.
+    DenseMap<Value, Value> cotangents;
+    OpBuilder builder(terminator);
+    unsigned lossIndex = ~0u;
+    for (unsigned i = 0; i < entry.getNumResults(); ++i)
+      if (resultRole(entry, i) == "loss")
+        lossIndex = i;
+    if (lossIndex == ~0u)
+      return entry.emitError("has no result of role 'loss'");
+    auto root = terminator.getOperand(lossIndex).getDefiningOp<ExactSumOp>();
+    if (!root)
+      return terminator.emitError("the loss must be a mixle.exact_sum of token losses");
+
+    Operation *lastForward = terminator->getPrevNode();
+    auto add = [&](Value value, Value contribution) {
+      Value &total = cotangents[value];
+      if (!total) {
+        total = contribution;
+        return;
+      }
+      total = AddOp::create(builder, contribution.getLoc(), total.getType(),
+                            total, contribution);
+    };
+
+    SmallVector<Operation *> order;
+    for (Operation &op : body.without_terminator())
+      order.push_back(&op);
+    for (Operation *op : llvm::reverse(order)) {
+      bool isRoot = op == root.getOperation();
+      SmallVector<Value> results;
+      bool any = isRoot;
+      for (Value result : op->getResults()) {
+        Value cotangent = cotangents.lookup(result);
+        any |= static_cast<bool>(cotangent);
+        results.push_back(cotangent);
+      }
+      if (!any)
+        continue;
+      auto gradient = dyn_cast<GradientOpInterface>(op);
+      if (!gradient) {
+        if (op->getNumOperands() == 0)
+          continue; // constants
+        return op->emitError("has no gradient, but the loss depends on it");
+      }
+      SmallVector<Value> operands;
+      if (failed(gradient.buildGradient(builder, results, operands)))
+        return failure();
+      if (operands.size() != op->getNumOperands())
+        return op->emitError("gradient gives ")
+               << operands.size() << " cotangents for " << op->getNumOperands()
+               << " operands";
+      for (auto [operand, cotangent] : llvm::zip(op->getOperands(), operands))
+        if (cotangent)
+          add(operand, cotangent);
+    }
+    for (Operation *op = lastForward ? lastForward->getNextNode() : &body.front();
+         op != terminator; op = op->getNextNode())
+      setPhase(op, "backward");
+
+    // One result per trained parameter, in argument order.
+    auto program = cast<ProgramOp>(entry->getParentOp());
+    SmallVector<Value> returned(terminator.getOperands());
+    SmallVector<DictionaryAttr> resultAttrs;
+    entry.getAllResultAttrs(resultAttrs);
+    resultAttrs.resize(returned.size(), builder.getDictionaryAttr({}));
+    SmallVector<Type> resultTypes(entry.getResultTypes());
+    for (unsigned i = 0; i < entry.getNumArguments(); ++i) {
+      if (argumentRole(entry, i) != "parameter")
+        continue;
+      FlatSymbolRefAttr of = argumentOf(entry, i);
+      auto parameter = program.lookupSymbol<ParameterOp>(of.getAttr());
+      if (!parameter)
+        return entry.emitError("argument ") << i << " refers to no parameter " << of;
+      if (!parameter.getTrained())
+        continue;
+      Value cotangent = cotangents.lookup(entry.getArgument(i));
+      if (!cotangent)
+        return parameter.emitError("does not influence the loss; mark it "
+                                   "trained = false or remove it");
+      returned.push_back(cotangent);
+      resultTypes.push_back(cotangent.getType());
+      resultAttrs.push_back(builder.getDictionaryAttr(
+          {builder.getNamedAttr(kRoleAttr, builder.getStringAttr("gradient")),
+           builder.getNamedAttr(kOfAttr, of)}));
+    }
+    ReturnOp::create(builder, terminator.getLoc(), returned);
+    terminator.erase();
+    entry.setFunctionType(
+        builder.getFunctionType(entry.getArgumentTypes(), resultTypes));
+    entry.setAllResultAttrs(resultAttrs);
+    return success();
+  }
+};
+
+} // namespace
