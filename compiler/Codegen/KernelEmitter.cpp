@@ -149,9 +149,6 @@ LogicalResult KernelEmitter::checkAliases() {
       size_t d = 0;
       while (safe && d < domain.size() && access.indices[d] == domain[d])
         ++d;
-      SmallVector<unsigned> inner;
-      for (size_t i = d; i < domain.size(); ++i)
-        space.collectLoops(domain[i], inner);
       for (size_t i = d; safe && i < domain.size(); ++i) {
         SmallVector<unsigned> used;
         space.collectLoops(access.indices[i], used);

@@ -32,7 +32,7 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
   using CheckPlanBase::CheckPlanBase;
 
   void runOnOperation() override {
-    mixle::ProgramOp program = getOperation();
+    mx::ProgramOp program = getOperation();
     auto parsed = rt::ParallelPlan::parseText(plan);
     if (!parsed) {
       program.emitError(parsed.status().message());
@@ -69,8 +69,8 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
     return text;
   }
 
-  LogicalResult checkFactors(mixle::ProgramOp program, int64_t tp) {
-    for (auto parameter : program.getOps<mixle::ParameterOp>())
+  LogicalResult checkFactors(mx::ProgramOp program, int64_t tp) {
+    for (auto parameter : program.getOps<mx::ParameterOp>())
       for (auto [d, attribute] : llvm::enumerate(parameter.getFactors())) {
         StringRef factor = cast<StringAttr>(attribute).getValue();
         if (axisOfFactor(factor) != "tp")

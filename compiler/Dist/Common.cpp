@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::dist;
 
-MeshOp mlir::dist::lookupMesh(mixle::ProgramOp program) {
+MeshOp mlir::dist::lookupMesh(mx::ProgramOp program) {
   return program.lookupSymbol<MeshOp>("mesh");
 }
 
@@ -16,7 +16,7 @@ StringRef mlir::dist::axisOfFactor(StringRef factor) {
   return factor.empty() ? "" : "tp";
 }
 
-Cut mlir::dist::cutDimension(mixle::ProgramOp program, StringRef factor,
+Cut mlir::dist::cutDimension(mx::ProgramOp program, StringRef factor,
                              int64_t size, int64_t parts) {
   int64_t granules = parts;
   if (auto given = program.getGranules().getAs<IntegerAttr>(factor))
@@ -35,7 +35,7 @@ Placement mlir::dist::placementOf(Value value) {
     rank = type.getRank();
   PlacementAttr attribute;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto entry = cast<mixle::EntryOp>(argument.getOwner()->getParentOp());
+    auto entry = cast<mx::EntryOp>(argument.getOwner()->getParentOp());
     attribute = entry.getArgAttrOfType<PlacementAttr>(argument.getArgNumber(),
                                                       kPlacementAttr);
   } else {
@@ -50,7 +50,7 @@ void mlir::dist::setPlacement(Value value, const Placement &placement) {
   MLIRContext *context = value.getContext();
   PlacementAttr attribute = placement.toAttr(context);
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto entry = cast<mixle::EntryOp>(argument.getOwner()->getParentOp());
+    auto entry = cast<mx::EntryOp>(argument.getOwner()->getParentOp());
     entry.setArgAttr(argument.getArgNumber(), kPlacementAttr, attribute);
     return;
   }

@@ -44,7 +44,7 @@ struct InsertUpdatesPass
   int64_t shardSize = 1;
 
   void runOnOperation() override {
-    mixle::ProgramOp program = getOperation();
+    mx::ProgramOp program = getOperation();
     MeshOp mesh = lookupMesh(program);
     if (!mesh) {
       program.emitError("has no mesh (run plan-check first)");
@@ -52,7 +52,7 @@ struct InsertUpdatesPass
     }
     fast = program.getNumerics() == "fast";
     shardSize = mesh.sizeOf("dp_shard");
-    for (auto entry : program.getOps<mixle::EntryOp>()) {
+    for (auto entry : program.getOps<mx::EntryOp>()) {
       counter = 0;
       insert(entry);
     }
@@ -76,7 +76,7 @@ struct InsertUpdatesPass
     return update;
   }
 
-  void insert(mixle::EntryOp entry) {
+  void insert(mx::EntryOp entry) {
     Block &body = entry.getBody().front();
     // Partial values that ops make.
     for (Operation &op : llvm::make_early_inc_range(body)) {
@@ -88,20 +88,20 @@ struct InsertUpdatesPass
     for (BlockArgument argument : entry.getArguments()) {
       complete(entry, argument, nullptr);
       if (shardSize > 1 &&
-          mixle::argumentOf(entry, argument.getArgNumber()))
+          mx::argumentOf(entry, argument.getArgNumber()))
         shardArgument(entry, argument);
     }
   }
 
   /// The logical name of a value, for node ids and payloads.
-  std::string nameOf(mixle::EntryOp entry, Value value, StringRef merge) {
+  std::string nameOf(mx::EntryOp entry, Value value, StringRef merge) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       unsigned index = argument.getArgNumber();
-      if (FlatSymbolRefAttr of = mixle::argumentOf(entry, index))
+      if (FlatSymbolRefAttr of = mx::argumentOf(entry, index))
         return of.getValue().str() + ":" +
-               mixle::argumentRole(entry, index).str();
+               mx::argumentRole(entry, index).str();
       return entry.getSymName().str() + ":" +
-             mixle::argumentRole(entry, index).str();
+             mx::argumentRole(entry, index).str();
     }
     Operation *op = value.getDefiningOp();
     return (entry.getSymName() + "." + op->getName().stripDialect() + "." +
@@ -109,7 +109,7 @@ struct InsertUpdatesPass
         .str();
   }
 
-  void complete(mixle::EntryOp entry, Value value, Operation *maker) {
+  void complete(mx::EntryOp entry, Value value, Operation *maker) {
     Placement placement = placementOf(value);
     if (placement.partial.empty())
       return;
@@ -122,11 +122,11 @@ struct InsertUpdatesPass
       if (deferred) {
         // Ops that only add to it, and entries that leave it running, take it
         // as it is.
-        if (isa<mixle::ReturnOp>(user) &&
+        if (isa<mx::ReturnOp>(user) &&
             (entry.getSymName() == "accumulate" ||
              entry.getSymName() == "gradients"))
           continue;
-        if (auto placed = dyn_cast<mixle::PlacementOpInterface>(user))
+        if (auto placed = dyn_cast<mx::PlacementOpInterface>(user))
           if (placed.getPlacementRule().accumulatorOperand ==
               static_cast<int>(use.getOperandNumber()))
             continue;
@@ -147,7 +147,7 @@ struct InsertUpdatesPass
     auto argument = dyn_cast<BlockArgument>(value);
     bool gradient =
         argument &&
-        mixle::argumentRole(entry, argument.getArgNumber()) == "accumulator";
+        mx::argumentRole(entry, argument.getArgNumber()) == "accumulator";
     StringRef payload = gradient ? "gradient"
                         : deferred ? "sufficient_statistic"
                                    : "activation";
@@ -184,9 +184,9 @@ struct InsertUpdatesPass
   }
 
   /// Parameters and optimizer state under dp_shard: one flat part per rank.
-  void shardArgument(mixle::EntryOp entry, BlockArgument argument) {
+  void shardArgument(mx::EntryOp entry, BlockArgument argument) {
     unsigned index = argument.getArgNumber();
-    StringRef role = mixle::argumentRole(entry, index);
+    StringRef role = mx::argumentRole(entry, index);
     OpBuilder builder(entry.getContext());
     if (role != "parameter" && role != "state")
       return;
@@ -200,7 +200,7 @@ struct InsertUpdatesPass
       Operation *first = nullptr;
       for (OpOperand &use : argument.getUses()) {
         Operation *user = use.getOwner();
-        auto attribute = user->getAttrOfType<StringAttr>(mixle::kPhaseAttr);
+        auto attribute = user->getAttrOfType<StringAttr>(mx::kPhaseAttr);
         StringRef userPhase = attribute ? attribute.getValue() : "forward";
         if (isa<UpdateOp>(user) || userPhase != phase)
           continue;
@@ -211,7 +211,7 @@ struct InsertUpdatesPass
       if (uses.empty())
         continue;
       builder.setInsertionPoint(first);
-      std::string id = mixle::argumentOf(entry, index).getValue().str() +
+      std::string id = mx::argumentOf(entry, index).getValue().str() +
                        ":gather:" + entry.getSymName().str() + ":" + phase.str();
       UpdateOp gathered = makeUpdate(
           builder, first->getLoc(), argument, id, "parameter", "all_gather",

@@ -16,20 +16,20 @@ namespace {
 
 struct PartitionPass : mlir::dist::impl::PartitionBase<PartitionPass> {
   void runOnOperation() override {
-    mixle::ProgramOp program = getOperation();
+    mx::ProgramOp program = getOperation();
     MeshOp mesh = lookupMesh(program);
     if (!mesh) {
       program.emitError("has no mesh (run plan-check first)");
       return signalPassFailure();
     }
-    for (auto entry : program.getOps<mixle::EntryOp>())
+    for (auto entry : program.getOps<mx::EntryOp>())
       partition(program, mesh, entry);
   }
 
   /// The local shape of a value, from its placement and the names of its
   /// dimensions.
-  RankedTensorType localType(mixle::ProgramOp program, MeshOp mesh, Value value,
-                             const mixle::FactorNames &names) {
+  RankedTensorType localType(mx::ProgramOp program, MeshOp mesh, Value value,
+                             const mx::FactorNames &names) {
     auto type = cast<RankedTensorType>(value.getType());
     Placement placement = placementOf(value);
     SmallVector<int64_t> shape(type.getShape());
@@ -52,9 +52,9 @@ struct PartitionPass : mlir::dist::impl::PartitionBase<PartitionPass> {
                                  local.getElementType());
   }
 
-  void partition(mixle::ProgramOp program, MeshOp mesh, mixle::EntryOp entry) {
+  void partition(mx::ProgramOp program, MeshOp mesh, mx::EntryOp entry) {
     Builder builder(entry.getContext());
-    mixle::FactorNames names = mixle::propagateFactors(entry);
+    mx::FactorNames names = mx::propagateFactors(entry);
     int64_t shards = mesh.sizeOf("dp_shard");
     DenseMap<Value, RankedTensorType> local;
     llvm::DenseSet<Value> flat;
@@ -70,7 +70,7 @@ struct PartitionPass : mlir::dist::impl::PartitionBase<PartitionPass> {
       auto update = dyn_cast<UpdateOp>(op);
       bool flatUpdate = update && update->hasAttr(kFlatShardAttr);
       bool flatOperand =
-          !update && !isa<mixle::ReturnOp, mixle::ExactSumOp>(op) &&
+          !update && !isa<mx::ReturnOp, mx::ExactSumOp>(op) &&
           llvm::any_of(op.getOperands(), [&](Value v) { return flat.contains(v); });
       if (flatUpdate || flatOperand)
         for (Value result : op.getResults())
@@ -89,7 +89,7 @@ struct PartitionPass : mlir::dist::impl::PartitionBase<PartitionPass> {
     }
     SmallVector<std::pair<Operation *, SmallVector<Attribute>>> globals;
     for (Operation &op : entry.getBody().front()) {
-      if (auto ret = dyn_cast<mixle::ReturnOp>(op)) {
+      if (auto ret = dyn_cast<mx::ReturnOp>(op)) {
         for (Value operand : ret.getOperands())
           resultTypes.push_back(finalType(operand));
         continue;

@@ -9,6 +9,9 @@
 #include "runtime/include/mixle/ParallelPlan.h"
 
 namespace mlir::dist {
+/// The dialect, apart from the runtime's namespace of the same name.
+namespace mx = ::mlir::mixle;
+
 #define GEN_PASS_DECL
 #include "compiler/Dist/Passes.h.inc"
 #define GEN_PASS_REGISTRATION

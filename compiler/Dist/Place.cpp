@@ -10,7 +10,7 @@ namespace mlir::dist {
 
 using namespace mlir;
 using namespace mlir::dist;
-using mixle::Merge;
+using mx::Merge;
 
 static StringRef mergeName(Merge merge) {
   switch (merge) {
@@ -36,7 +36,7 @@ struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
   SmallVector<StringRef> dataAxes, modelAxes;
 
   void runOnOperation() override {
-    mixle::ProgramOp program = getOperation();
+    mx::ProgramOp program = getOperation();
     MeshOp mesh = lookupMesh(program);
     if (!mesh) {
       program.emitError("has no mesh (run plan-check first)");
@@ -47,33 +47,33 @@ struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
         dataAxes.push_back(axis);
     if (mesh.sizeOf("tp") > 1)
       modelAxes.push_back("tp");
-    for (auto entry : program.getOps<mixle::EntryOp>())
+    for (auto entry : program.getOps<mx::EntryOp>())
       if (failed(place(entry)))
         return signalPassFailure();
   }
 
-  LogicalResult place(mixle::EntryOp entry) {
+  LogicalResult place(mx::EntryOp entry) {
     for (BlockArgument argument : entry.getArguments())
       seed(entry, argument);
     for (Operation &op : entry.getBody().front())
-      if (auto placed = dyn_cast<mixle::PlacementOpInterface>(op))
+      if (auto placed = dyn_cast<mx::PlacementOpInterface>(op))
         if (failed(place(placed)))
           return failure();
     return success();
   }
 
-  void seed(mixle::EntryOp entry, BlockArgument argument) {
+  void seed(mx::EntryOp entry, BlockArgument argument) {
     auto type = cast<RankedTensorType>(argument.getType());
     Placement placement = Placement::whole(type.getRank());
     unsigned index = argument.getArgNumber();
-    StringRef role = mixle::argumentRole(entry, index);
+    StringRef role = mx::argumentRole(entry, index);
     bool data = role == "tokens" || role == "labels" || role == "rows" ||
                 role == "row_weights";
     if (data && type.getRank() > 0)
       placement.dims[0] = dataAxes;
-    if (FlatSymbolRefAttr of = mixle::argumentOf(entry, index))
+    if (FlatSymbolRefAttr of = mx::argumentOf(entry, index))
       if (auto parameter =
-              getOperation().lookupSymbol<mixle::ParameterOp>(of.getAttr()))
+              getOperation().lookupSymbol<mx::ParameterOp>(of.getAttr()))
         for (auto [d, factor] : llvm::enumerate(parameter.getFactors()))
           if (axisOfFactor(cast<StringAttr>(factor).getValue()) == "tp")
             placement.dims[d] = modelAxes;
@@ -81,15 +81,15 @@ struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
     bool running = role == "accumulator" || role == "loss" || role == "count";
     if (running && !dataAxes.empty()) {
       placement.partial = dataAxes;
-      bool exact = isa<mixle::ExactType>(type.getElementType());
+      bool exact = isa<mx::ExactType>(type.getElementType());
       placement.merge = mergeName(exact ? Merge::Exact : Merge::Integer);
     }
     setPlacement(argument, placement);
   }
 
-  LogicalResult place(mixle::PlacementOpInterface placed) {
+  LogicalResult place(mx::PlacementOpInterface placed) {
     Operation *op = placed.getOperation();
-    mixle::PlacementRule rule = placed.getPlacementRule();
+    mx::PlacementRule rule = placed.getPlacementRule();
     SmallVector<SmallVector<StringRef>> axes(rule.factors.size());
     Placement running;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
@@ -119,7 +119,7 @@ struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
       Placement placement = placementOf(operand);
       for (auto [d, factor] : llvm::enumerate(rule.operands[i]))
         if (factor >= 0 && !axes[factor].empty() && placement.dims[d].empty() &&
-            !(isa<mixle::BroadcastOp>(op) && i == 1))
+            !(isa<mx::BroadcastOp>(op) && i == 1))
           return op->emitError("operand ")
                  << i << " is whole in dimension " << d
                  << " where another operand is split over '"

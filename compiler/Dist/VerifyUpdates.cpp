@@ -16,19 +16,19 @@ namespace {
 struct VerifyUpdatesPass
     : mlir::dist::impl::VerifyUpdatesBase<VerifyUpdatesPass> {
   void runOnOperation() override {
-    for (auto entry : getOperation().getOps<mixle::EntryOp>())
+    for (auto entry : getOperation().getOps<mx::EntryOp>())
       for (Operation &op : entry.getBody().front())
         if (failed(check(entry, &op)))
           return signalPassFailure();
   }
 
-  LogicalResult check(mixle::EntryOp entry, Operation *op) {
+  LogicalResult check(mx::EntryOp entry, Operation *op) {
     if (auto update = dyn_cast<UpdateOp>(op))
       return check(update);
     int accumulator = -1;
-    if (auto placed = dyn_cast<mixle::PlacementOpInterface>(op))
+    if (auto placed = dyn_cast<mx::PlacementOpInterface>(op))
       accumulator = placed.getPlacementRule().accumulatorOperand;
-    bool mayRun = isa<mixle::ReturnOp>(op) && entry.getSymName() == "accumulate";
+    bool mayRun = isa<mx::ReturnOp>(op) && entry.getSymName() == "accumulate";
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       Placement placement = placementOf(operand);
       if (placement.partial.empty() || mayRun ||
