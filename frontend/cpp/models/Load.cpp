@@ -1,0 +1,77 @@
+//===- Load.cpp - From a configuration to a program -----------------------===//
+
+#include "frontend/cpp/models/Load.h"
+
+#include "frontend/cpp/models/CausalLm.h"
+#include "frontend/cpp/models/ConfigReader.h"
+#include "frontend/cpp/models/Gpt2.h"
+#include "runtime/base/Files.h"
+
+using namespace llvm;
+
+namespace mixle::frontend {
+
+namespace {
+
+/// A configuration of more bytes than this is some other file.
+constexpr uint64_t kMaximumConfigBytes = 16 << 20;
+
+struct Model {
+  StringLiteral type;   ///< model_type
+  StringLiteral symbol; ///< name of the program
+  void (*build)(Graph &, ConfigReader &, std::optional<int64_t>);
+};
+
+constexpr Model kModels[] = {
+    {"gpt2", "gpt2",
+     [](Graph &graph, ConfigReader &reader, std::optional<int64_t> sequence) {
+       buildGpt2(graph, readGpt2Config(reader), sequence);
+     }},
+    {"mixle_causal_lm", "causal_lm",
+     [](Graph &graph, ConfigReader &reader, std::optional<int64_t> sequence) {
+       buildCausalLm(graph, readCausalLmConfig(reader), sequence);
+     }},
+};
+
+template <typename T> T valueOrThrow(mixle::runtime::Expected<T> expected) {
+  if (!expected.ok())
+    throw FrontendError(expected.status().message());
+  return expected.take();
+}
+
+ConfigReader openConfig(StringRef config) {
+  std::string text = config.str(), what = "model configuration";
+  if (!config.ltrim().starts_with("{")) {
+    what = text;
+    text = valueOrThrow(mixle::runtime::readFile(what, kMaximumConfigBytes));
+  }
+  return ConfigReader(valueOrThrow(mixle::runtime::parseJson(text, what)),
+                      what);
+}
+
+} // namespace
+
+mlir::OwningOpRef<mlir::ModuleOp> buildModel(StringRef config,
+                                             Precision precision,
+                                             std::optional<int64_t> sequence,
+                                             mlir::MLIRContext &context) {
+  ConfigReader reader = openConfig(config);
+  std::string known;
+  for (const Model &model : kModels)
+    known += (known.empty() ? "" : ", ") + model.type.str();
+  if (!reader.has("model_type"))
+    reader.failPlain("'model_type' is missing; known are " + known);
+  std::string type = reader.string("model_type", std::nullopt);
+  for (const Model &model : kModels) {
+    if (type != model.type)
+      continue;
+    GraphOptions options;
+    options.precision = precision;
+    Graph graph(context, model.symbol, options);
+    model.build(graph, reader, sequence);
+    return graph.take();
+  }
+  reader.fail("model_type", "is not known; known are " + known);
+}
+
+} // namespace mixle::frontend
