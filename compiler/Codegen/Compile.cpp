@@ -182,8 +182,9 @@ mlir::mixle::compileKernels(ArrayRef<exec::KernelOp> kernels,
                             const CodegenOptions &options) {
   if (kernels.empty())
     return CompiledKernels{{}, {}, {}, {}};
-  Location loc = kernels.front().getLoc();
-  MLIRContext *context = kernels.front()->getContext();
+  exec::KernelOp first = kernels.front();
+  Location loc = first.getLoc();
+  MLIRContext *context = first->getContext();
   FailureOr<CpuLevel> level = chooseLevel(loc, options.cpu);
   if (failed(level))
     return failure();

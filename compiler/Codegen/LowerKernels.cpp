@@ -12,6 +12,7 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace mlir::mixle;
@@ -51,11 +52,10 @@ static void emitAlias(OpBuilder &builder, Location loc, StringRef name,
                                      LLVM::Linkage::External, name,
                                      /*dsoLocal=*/false, /*threadLocal=*/false,
                                      ArrayRef<NamedAttribute>());
-  Block *block = builder.createBlock(&alias.getInitializer());
+  builder.createBlock(&alias.getInitializer());
   Value address = LLVM::AddressOfOp::create(builder, loc, pointer, of);
   LLVM::ReturnOp::create(builder, loc, address);
   builder.setInsertionPointAfter(alias);
-  (void)block;
 }
 
 FailureOr<OwningOpRef<ModuleOp>>

@@ -285,7 +285,8 @@ Value KernelEmitter::computeLayerNormGrad(Level *level, LayerNormGradOp op,
   nestWantsRowLoops[current] = nestWantsRowLoops[current] || lanes;
   Level *rowLevel = levelOf(row, conditions);
   // Both sums are kept under the op's name on the row's level.
-  auto key = std::make_tuple(op.getAsOpaquePointer(), Indices(row), conditions);
+  auto key = std::make_tuple(
+      static_cast<void *>(op.getOperation()), Indices(row), conditions);
   auto key2 = std::make_tuple(op.getInputCotangent().getAsOpaquePointer(),
                               Indices(row), conditions);
   if (!rowLevel->values.count(key)) {
@@ -336,7 +337,8 @@ Value KernelEmitter::computeRmsNormGrad(Level *level, RmsNormGradOp op,
   bool lanes = hasLane(row);
   nestWantsRowLoops[current] = nestWantsRowLoops[current] || lanes;
   Level *rowLevel = levelOf(row, conditions);
-  auto key = std::make_tuple(op.getAsOpaquePointer(), Indices(row), conditions);
+  auto key = std::make_tuple(
+      static_cast<void *>(op.getOperation()), Indices(row), conditions);
   if (!rowLevel->values.count(key)) {
     Value sum = reduce(rowLevel, lanes, columns, Value(), element, Combine::Sum,
                        [&](Level *body, const Index &r, ValueRange carried) {
