@@ -96,9 +96,11 @@ Status MpiCommunicator::runCollective(Group &base, const CollectiveCall &call,
   wait.sequence = ++group.sequence;
   beginWaitNotice(nameOf(call.kind), context);
   int64_t extent = extentOf(call, group.size());
-  Status status = options.checkCalls || isUneven(call)
-                      ? compareCalls(group, call, context, wait, extent)
-                      : Status::success();
+  Status status;
+  if (options.checkCalls || isUneven(call)) {
+    status = compareCalls(group, call, context, wait, extent);
+    wait.moving = true;
+  }
   if (status.ok())
     status = move(group, call, wait, extent);
   endWaitNotice();

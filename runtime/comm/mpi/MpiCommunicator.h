@@ -59,6 +59,7 @@ private:
     const char *missing;    ///< "has not arrived": what a peer failed to do
     uint64_t group = 0;     ///< digest of the group's ranks; 0 for messages
     uint64_t sequence = 0;
+    bool moving = false; ///< everyone is there: data is on its way
     Clock::time_point begin = Clock::now();
   };
 

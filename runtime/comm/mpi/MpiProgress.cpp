@@ -21,26 +21,35 @@ struct Reply {
   char text[496];
 };
 
-/// Spins at first and again whenever data moved, sleeps longer and longer
-/// otherwise.
+/// How a wait passes its time between two looks: it spins at first, and again
+/// whenever data moved, then sleeps, longer and longer. It never yields
+/// instead: on a busy machine a yield costs whole time slices, whereas who
+/// slept is let in at once.
 class Backoff {
 public:
   using Clock = std::chrono::steady_clock;
 
-  explicit Backoff(Clock::time_point now) { restart(now); }
+  /// Peers that are there answer soon, and MPI moves data only while both sides
+  /// call it; a peer that has not come yet may compute for long.
+  Backoff(Clock::time_point now, bool moving)
+      : shortest(moving ? microseconds(10) : microseconds(50)),
+        longest(moving ? microseconds(100) : microseconds(500)) {
+    restart(now);
+  }
 
   void restart(Clock::time_point now) {
     spinUntil = now + microseconds(20);
-    sleepTime = microseconds(50);
+    sleepTime = shortest;
   }
   bool spins(Clock::time_point now) const { return now < spinUntil; }
   void sleep() {
     timespec time{0, static_cast<long>(sleepTime.count()) * 1000};
     nanosleep(&time, nullptr);
-    sleepTime = std::min(sleepTime * 3 / 2, microseconds(500));
+    sleepTime = std::min(sleepTime * 3 / 2, longest);
   }
 
 private:
+  const microseconds shortest, longest;
   Clock::time_point spinUntil;
   microseconds sleepTime;
 };
@@ -79,7 +88,7 @@ Status MpiCommunicator::poll(const std::function<int(int *)> &test,
                              const Wait &wait) {
   Clock::time_point now = Clock::now();
   Clock::time_point nextService = now + milliseconds(5);
-  Backoff backoff(now);
+  Backoff backoff(now, wait.moving);
   for (;;) {
     int done = 0;
     int code = test(&done);
@@ -88,9 +97,8 @@ Status MpiCommunicator::poll(const std::function<int(int *)> &test,
     if (done)
       return Status::success();
     Clock::time_point tested = Clock::now();
-    // A test that took long has moved data: there is probably more to move, and
-    // MPI moves it only while it is called.
-    if (tested - now > microseconds(5))
+    // A test that took long has moved data, and there is probably more to move.
+    if (tested - now > microseconds(3))
       backoff.restart(tested);
     now = tested;
     if (options.timeout > 0 &&
@@ -166,9 +174,11 @@ Status MpiCommunicator::receive(MPI_Comm comm, int peer, int tag,
                   " sent " + (count == limit ? "at least " : "") +
                   std::to_string(received + count) + " bytes");
     MPI_Request request;
+    Wait transfer = wait;
+    transfer.moving = true;
     int code = MPI_Imrecv(static_cast<char *>(data) + received, count, MPI_BYTE,
                           &message, &request);
-    MIXLE_RETURN_IF_ERROR(finish(code, request, wait));
+    MIXLE_RETURN_IF_ERROR(finish(code, request, transfer));
     received += count;
   } while (count == limit);
   return Status::success();
