@@ -25,11 +25,11 @@ static const detail::FunctionTable &functionTable() {
 
 const LibraryFunction *findFunction(std::string_view name) {
   const detail::FunctionTable &table = functionTable();
-  auto found = std::lower_bound(table.begin(), table.end(), name,
-                                [](const LibraryFunction &function,
-                                   std::string_view wanted) {
-                                  return function.name < wanted;
-                                });
+  auto found = std::lower_bound(
+      table.begin(), table.end(), name,
+      [](const LibraryFunction &function, std::string_view wanted) {
+        return function.name < wanted;
+      });
   return found != table.end() && found->name == name ? &*found : nullptr;
 }
 

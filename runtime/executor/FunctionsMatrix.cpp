@@ -58,17 +58,15 @@ template <typename T> struct DotTree {
                            std::to_string(s[StrideLength]));
     if (s[Length] > 0 &&
         (Extent(s[OwnedGranules]) * s[GranuleSize]).count() < s[Length])
-      return Status::error(std::to_string(s[OwnedGranules]) +
-                           " owned granules of " +
-                           std::to_string(s[GranuleSize]) +
-                           " do not cover the length " +
-                           std::to_string(s[Length]));
+      return Status::error(
+          std::to_string(s[OwnedGranules]) + " owned granules of " +
+          std::to_string(s[GranuleSize]) + " do not cover the length " +
+          std::to_string(s[Length]));
     Extent k = Extent(s[Segments]) * s[StrideLength] * s[Inner];
     touched[0] = Extent(s[M]) * k;
     touched[1] = k * s[N];
-    touched[2] =
-        Extent(s[M]) * s[N] *
-        partialsOf(s[Granules], s[FirstGranule], s[OwnedGranules]);
+    touched[2] = Extent(s[M]) * s[N] *
+                 partialsOf(s[Granules], s[FirstGranule], s[OwnedGranules]);
     return Status::success();
   }
 
@@ -134,8 +132,8 @@ template <typename T> struct CombineGranules {
                            " owned granules in " + std::to_string(s[Columns]) +
                            " columns");
     touched[0] = Extent(s[M]) * s[Columns];
-    touched[1] = Extent(s[M]) * partialsOf(s[Granules], s[FirstGranule],
-                                           s[OwnedGranules]);
+    touched[1] = Extent(s[M]) *
+                 partialsOf(s[Granules], s[FirstGranule], s[OwnedGranules]);
     return Status::success();
   }
 
@@ -202,10 +200,10 @@ template <typename T> struct AttentionCall {
     if (isEmpty(call.scalars))
       return Status::success();
     return attentionForward<T>(
-        packedAttentionForward<T>(
-            shapeOf(call.scalars), static_cast<T>(call.floats[0]),
-            call.at<const T>(0), call.at<T>(1), call.at<int32_t>(2),
-            call.at<T>(3)),
+        packedAttentionForward<T>(shapeOf(call.scalars),
+                                  static_cast<T>(call.floats[0]),
+                                  call.at<const T>(0), call.at<T>(1),
+                                  call.at<int32_t>(2), call.at<T>(3)),
         call.rank.workspace);
   }
   static Status executeGrad(const FunctionCall &call) {

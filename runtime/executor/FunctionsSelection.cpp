@@ -72,16 +72,17 @@ template <typename T>
 void addSelectionFunctionsOf(detail::FunctionTable &table) {
   constexpr fb::DataType type = detail::dataTypeOf<T>();
   const std::string suffix = detail::suffixOf<T>();
-  table.push_back({"embedding" + suffix,
-                   {{"table", type}, {"ids", fb::DataType::I32}, {"out", type, true}},
-                   {{"M", 0, anyNumber},
-                    {"D", 0, anyNumber},
-                    {"first_row", 0, maxIndex},
-                    {"owned_rows", 0, anyNumber}},
-                   {},
-                   false,
-                   Embedding<T>::check,
-                   Embedding<T>::execute});
+  table.push_back(
+      {"embedding" + suffix,
+       {{"table", type}, {"ids", fb::DataType::I32}, {"out", type, true}},
+       {{"M", 0, anyNumber},
+        {"D", 0, anyNumber},
+        {"first_row", 0, maxIndex},
+        {"owned_rows", 0, anyNumber}},
+       {},
+       false,
+       Embedding<T>::check,
+       Embedding<T>::execute});
   table.push_back(
       {"select_label" + suffix,
        {{"logits", type}, {"labels", fb::DataType::I32}, {"out", type, true}},

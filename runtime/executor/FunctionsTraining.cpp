@@ -277,21 +277,21 @@ template <typename T> struct DecideUnits {
       int64_t i = parameter->unit_index;
       if (i < 0)
         continue;
-      int32_t scale = units[i] == unsetScaleExponent ? unsetScaleExponent
-                                                     : -units[i];
-      UnitDecision decision = decideUnit<T>(
-          scale, static_cast<BitsOf<T>>(amax[i]),
-          static_cast<uint64_t>(parameter->max_blocks),
-          parameter->one_token_blocks);
+      int32_t scale =
+          units[i] == unsetScaleExponent ? unsetScaleExponent : -units[i];
+      UnitDecision decision =
+          decideUnit<T>(scale, static_cast<BitsOf<T>>(amax[i]),
+                        static_cast<uint64_t>(parameter->max_blocks),
+                        parameter->one_token_blocks);
       if (decision.action == UnitDecision::nonFinite ||
           decision.action == UnitDecision::outOfRange) {
         finite = 0;
-        call.rank.detail =
-            decision.action == UnitDecision::nonFinite
-                ? "the gradient of parameter '" + parameter->logical_id +
-                      "' is not finite"
-                : "the gradient of parameter '" + parameter->logical_id +
-                      "' is too large for any unit";
+        call.rank.detail = decision.action == UnitDecision::nonFinite
+                               ? "the gradient of parameter '" +
+                                     parameter->logical_id + "' is not finite"
+                               : "the gradient of parameter '" +
+                                     parameter->logical_id +
+                                     "' is too large for any unit";
         break;
       }
       if (decision.action == UnitDecision::rerun)
@@ -307,7 +307,8 @@ template <typename T> struct DecideUnits {
   }
 };
 
-template <typename T> void addTrainingFunctionsOf(detail::FunctionTable &table) {
+template <typename T>
+void addTrainingFunctionsOf(detail::FunctionTable &table) {
   constexpr fb::DataType type = detail::dataTypeOf<T>();
   const std::string suffix = detail::suffixOf<T>();
   const LibraryFunction::Buffer acc = {"acc", fb::DataType::I64, true};
@@ -333,18 +334,17 @@ template <typename T> void addTrainingFunctionsOf(detail::FunctionTable &table) 
                    false,
                    AccumulateRows<T>::check,
                    AccumulateRows<T>::execute});
-  table.push_back(
-      {"accumulate_scatter" + suffix,
-       {acc, {"ids", fb::DataType::I32}, {"x", type}, units, amax},
-       {{"M", 0, anyNumber},
-        {"D", 0, anyNumber},
-        {"first_row", 0, maxIndex},
-        {"rows", 0, anyNumber},
-        unitIndex},
-       {},
-       false,
-       AccumulateScatter<T>::check,
-       AccumulateScatter<T>::execute});
+  table.push_back({"accumulate_scatter" + suffix,
+                   {acc, {"ids", fb::DataType::I32}, {"x", type}, units, amax},
+                   {{"M", 0, anyNumber},
+                    {"D", 0, anyNumber},
+                    {"first_row", 0, maxIndex},
+                    {"rows", 0, anyNumber},
+                    unitIndex},
+                   {},
+                   false,
+                   AccumulateScatter<T>::check,
+                   AccumulateScatter<T>::execute});
   table.push_back({"resolve" + suffix,
                    {{"acc", fb::DataType::I64},
                     units,

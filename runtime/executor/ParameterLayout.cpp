@@ -66,8 +66,7 @@ Status checkParameterLayout(const fb::ParameterT &parameter,
                          " has a size below 1 or too many elements");
   if (productOf(parameter.file_shape) != elements)
     return Status::error("its file_shape " + textOf(parameter.file_shape) +
-                         " has not the elements of its shape " +
-                         textOf(shape));
+                         " has not the elements of its shape " + textOf(shape));
   int64_t held = elements;
   if (parameter.shard_dim < -1 ||
       parameter.shard_dim >= static_cast<int64_t>(shape.size()))
@@ -84,11 +83,11 @@ Status checkParameterLayout(const fb::ParameterT &parameter,
     if (parameter.shard_size < 1 ||
         __builtin_mul_overflow(parameter.shard_size, ranks, &covered) ||
         covered < extent)
-      return Status::error(
-          "its shard_size is " + std::to_string(parameter.shard_size) +
-          ", but " + std::to_string(ranks) + " rank(s) along " +
-          std::string(toString(axisOf(parameter.shard_axis))) +
-          " have to cover " + std::to_string(extent));
+      return Status::error("its shard_size is " +
+                           std::to_string(parameter.shard_size) + ", but " +
+                           std::to_string(ranks) + " rank(s) along " +
+                           std::string(toString(axisOf(parameter.shard_axis))) +
+                           " have to cover " + std::to_string(extent));
     if (__builtin_mul_overflow(elements / extent, covered, &covered))
       return Status::error("its shard_size is " +
                            std::to_string(parameter.shard_size) +
@@ -137,10 +136,10 @@ bool ownsPart(const fb::ParameterT &parameter, const ParallelPlan &plan,
   return true;
 }
 
-Status forEachRange(
-    const fb::ParameterT &parameter, const ParallelPlan &plan,
-    const WorkerCoordinate &worker,
-    const std::function<Status(int64_t, int64_t, int64_t)> &callback) {
+Status
+forEachRange(const fb::ParameterT &parameter, const ParallelPlan &plan,
+             const WorkerCoordinate &worker,
+             const std::function<Status(int64_t, int64_t, int64_t)> &callback) {
   Block block = blockOf(parameter);
   int64_t position = 0; // along the sharded dimension
   if (parameter.shard_dim >= 0)

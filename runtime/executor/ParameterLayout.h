@@ -35,11 +35,11 @@ bool ownsPart(const fb::ParameterT &parameter, const ParallelPlan &plan,
 /// Calls back with every stretch of elements that the rank holds, in increasing
 /// order: where it starts in the logical tensor and in the rank's buffer, and
 /// its length. Padding is never among them. Ends with the first error.
-Status forEachRange(
-    const fb::ParameterT &parameter, const ParallelPlan &plan,
-    const WorkerCoordinate &worker,
-    const std::function<Status(int64_t globalStart, int64_t localStart,
-                               int64_t count)> &callback);
+Status
+forEachRange(const fb::ParameterT &parameter, const ParallelPlan &plan,
+             const WorkerCoordinate &worker,
+             const std::function<Status(int64_t globalStart, int64_t localStart,
+                                        int64_t count)> &callback);
 
 } // namespace mixle::runtime
 

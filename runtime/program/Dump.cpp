@@ -64,7 +64,9 @@ std::string perRowText(int64_t fixed, int64_t perRow) {
   std::string rows = std::to_string(perRow) + " x rows";
   return fixed == 0 ? rows : std::to_string(fixed) + " + " + rows;
 }
-std::string quoted(const std::string &text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string quoted(const std::string &text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 class TextDump {
 public:
@@ -138,8 +140,8 @@ private:
     line("parameters: " + std::to_string(program.parameters.size()));
     for (const auto &parameter : program.parameters) {
       const fb::ParameterT &p = *parameter;
-      std::string text = "  " + p.logical_id + ": " + nameOf(p.dtype) +
-                         shapeText(p.shape);
+      std::string text =
+          "  " + p.logical_id + ": " + nameOf(p.dtype) + shapeText(p.shape);
       if (p.file_shape != p.shape)
         text += ", in files " + shapeText(p.file_shape);
       if (p.shard_dim >= 0)
@@ -147,8 +149,8 @@ private:
                 nameOf(p.shard_axis) + " in parts of " +
                 std::to_string(p.shard_size);
       if (p.flat_shard > 0)
-        text += ", flat over dp_shard in parts of " +
-                std::to_string(p.flat_shard);
+        text +=
+            ", flat over dp_shard in parts of " + std::to_string(p.flat_shard);
       text += "; " + std::to_string(heldElements(p)) + " elements a rank";
       line(text);
       text = "    init " + nameOf(p.init) + "(" + number(p.init_a) +
@@ -162,8 +164,8 @@ private:
       if (!p.shared_group.empty())
         text += ", shared group " + p.shared_group;
       if (!p.placements.empty())
-        text += ", placed " + join(p.placements, " ",
-                                   [](const std::string &s) { return s; });
+        text += ", placed " +
+                join(p.placements, " ", [](const std::string &s) { return s; });
       line(text + ", optimizer state " + nameOf(p.optimizer_state));
     }
   }
@@ -206,15 +208,15 @@ private:
     line("entry " + entry.name + ":");
     bindings("input", entry.inputs);
     bindings("output", entry.outputs);
-    commands(entry.commands, "  ", "");
+    nextIndex = 0;
+    commands(entry.commands, "  ");
   }
 
   void commands(const std::vector<std::unique_ptr<fb::CommandT>> &list,
-                const std::string &indent, const std::string &prefix) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      const std::string index = prefix + std::to_string(i);
-      line(indent + index + ": " + commandText(*list[i]));
-      commands(list[i]->body, indent + "  ", index + ".");
+                const std::string &indent) {
+    for (const auto &command : list) {
+      line(indent + std::to_string(nextIndex++) + ": " + commandText(*command));
+      commands(command->body, indent + "  ");
     }
   }
 
@@ -226,9 +228,10 @@ private:
     if (c.kind == fb::CommandKind::Collective)
       text += " " + nameOf(c.dtype);
     if (!c.buffers.empty())
-      text += " (" + join(c.buffers, ", ", [this](uint32_t b) {
-                return "%" + body.buffers[b]->name;
-              }) + ")";
+      text += " (" +
+              join(c.buffers, ", ",
+                   [this](uint32_t b) { return "%" + body.buffers[b]->name; }) +
+              ")";
     if (!c.scalars.empty())
       text += " [" + join(c.scalars, ", ", scalarText) + "]";
     if (!c.floats.empty())
@@ -237,9 +240,8 @@ private:
       text += " " + quoted(c.text);
     if (c.kind == fb::CommandKind::Collective)
       text += " over " + axesText(c.axes) + " for " +
-              join(c.updates, ", ", [this](uint32_t u) {
-                return program.updates[u]->node_id;
-              });
+              join(c.updates, ", ",
+                   [this](uint32_t u) { return program.updates[u]->node_id; });
     if (c.kind == fb::CommandKind::CommitIf)
       text += " else " + quoted(c.name);
     if (c.location < program.locations.size() &&
@@ -252,6 +254,8 @@ private:
   const fb::ProgramT &program;
   const fb::RankClassT &body;
   std::string out;
+  /// Commands are numbered as in error messages: a loop before its body.
+  int64_t nextIndex = 0;
 };
 
 //===----------------------------------------------------------------------===//
@@ -351,10 +355,10 @@ public:
         {"persistent_bytes", body.persistent_bytes},
         {"parameters", list(program.parameters,
                             [](const auto &p) { return parameterJson(*p); })},
-        {"updates", list(program.updates,
-                         [](const auto &u) { return updateJson(*u); })},
-        {"buffers", list(body.buffers,
-                         [this](const auto &b) { return bufferJson(*b); })},
+        {"updates",
+         list(program.updates, [](const auto &u) { return updateJson(*u); })},
+        {"buffers",
+         list(body.buffers, [this](const auto &b) { return bufferJson(*b); })},
         {"kernels", program.kernels},
         {"code", list(program.code,
                       [](const auto &c) {
@@ -363,13 +367,13 @@ public:
                                     {"features", c->features},
                                     {"bytes", c->elf.size()}};
                       })},
-        {"entries", list(body.entries,
-                         [this](const auto &e) { return entryJson(*e); })}};
+        {"entries",
+         list(body.entries, [this](const auto &e) { return entryJson(*e); })}};
   }
 
 private:
   Json bufferJson(const fb::BufferT &b) {
-    Json result = {{"name", b.name},     {"kind", nameOf(b.kind)},
+    Json result = {{"name", b.name},           {"kind", nameOf(b.kind)},
                    {"dtype", nameOf(b.dtype)}, {"fixed", b.fixed},
                    {"per_row", b.per_row},     {"offset", b.offset}};
     if (b.parameter >= 0)
@@ -404,8 +408,8 @@ private:
     if (!c.name.empty())
       result["name"] = c.name;
     if (!c.buffers.empty())
-      result["buffers"] = list(
-          c.buffers, [this](uint32_t b) { return body.buffers[b]->name; });
+      result["buffers"] =
+          list(c.buffers, [this](uint32_t b) { return body.buffers[b]->name; });
     if (!c.scalars.empty())
       result["scalars"] = list(c.scalars, scalarText);
     if (!c.floats.empty())

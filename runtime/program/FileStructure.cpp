@@ -96,16 +96,16 @@ private:
   }
   template <typename T, typename Visit>
   void tables(const Tables<T> *list, const Visit &visit) {
-    for (flatbuffers::uoffset_t i = 0;
-         list && i < list->size() && affordable(); ++i)
+    for (flatbuffers::uoffset_t i = 0; list && i < list->size() && affordable();
+         ++i)
       table(list->Get(i), visit);
   }
   void text(const flatbuffers::String *value) {
     total += value ? value->size() : 0;
   }
   void texts(const Tables<flatbuffers::String> *list) {
-    for (flatbuffers::uoffset_t i = 0;
-         list && i < list->size() && affordable(); ++i) {
+    for (flatbuffers::uoffset_t i = 0; list && i < list->size() && affordable();
+         ++i) {
       total += 4;
       text(list->Get(i));
     }
@@ -145,13 +145,12 @@ Status checkFileStructure(const fb::Program &program, uint64_t bytes) {
 Status checkSchemaVersion(int32_t version) {
   if (version == programSchemaVersion)
     return Status::success();
-  return Status::error(
-      "it has schema version " + std::to_string(version) +
-      ", but this runtime reads version " +
-      std::to_string(programSchemaVersion) +
-      (version < programSchemaVersion
-           ? "; compile it again with this version's compiler"
-           : "; use the runtime that came with the compiler"));
+  return Status::error("it has schema version " + std::to_string(version) +
+                       ", but this runtime reads version " +
+                       std::to_string(programSchemaVersion) +
+                       (version < programSchemaVersion
+                            ? "; compile it again with this version's compiler"
+                            : "; use the runtime that came with the compiler"));
 }
 
 } // namespace mixle::runtime

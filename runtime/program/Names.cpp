@@ -25,16 +25,16 @@ std::string nameOf(fb::Axis axis) {
   return pick(names, axis);
 }
 std::string nameOf(fb::Payload payload) {
-  static const char *const names[] = {
-      "gradient", "sufficient_statistic", "parameter", "activation",
-      "kv_block", "token",                "message"};
+  static const char *const names[] = {"gradient",  "sufficient_statistic",
+                                      "parameter", "activation",
+                                      "kv_block",  "token",
+                                      "message"};
   return pick(names, payload);
 }
 std::string nameOf(fb::Collective collective) {
-  static const char *const names[] = {"none",       "all_reduce",
-                                      "reduce_scatter", "all_gather",
-                                      "all_to_all", "broadcast",
-                                      "p2p",        "custom"};
+  static const char *const names[] = {
+      "none",      "all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+      "broadcast", "p2p",        "custom"};
   return pick(names, collective);
 }
 std::string nameOf(fb::Layout layout) {
@@ -65,8 +65,9 @@ std::string nameOf(fb::InitKind kind) {
   return pick(names, kind);
 }
 std::string nameOf(fb::CommandKind kind) {
-  static const char *const names[] = {"launch", "call", "collective", "copy",
-                                      "fill",   "loop", "retry",      "commit_if"};
+  static const char *const names[] = {"launch", "call",     "collective",
+                                      "copy",   "fill",     "loop",
+                                      "retry",  "commit_if"};
   return pick(names, kind);
 }
 

@@ -59,8 +59,7 @@ ParallelPlan planOf(const fb::ProgramT &program) {
 
 std::string serializeProgram(const fb::ProgramT &program) {
   flatbuffers::FlatBufferBuilder builder(1 << 16);
-  builder.Finish(fb::Program::Pack(builder, &program),
-                 fb::ProgramIdentifier());
+  builder.Finish(fb::Program::Pack(builder, &program), fb::ProgramIdentifier());
   std::string bytes(reinterpret_cast<const char *>(builder.GetBufferPointer()),
                     builder.GetSize());
   bytes.append(trailerBytes, '\0');

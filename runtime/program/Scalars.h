@@ -26,10 +26,9 @@ inline bool dependsOnAxis(const fb::Scalar &scalar) {
 
 /// The value of a scalar with a valid kind and axis at a coordinate; false
 /// where it does not fit in 64 bits.
-inline bool
-evaluateScalar(const fb::Scalar &scalar,
-               const std::array<int64_t, numMeshAxes> &coordinate,
-               const RowWindow &window, int64_t &value) {
+inline bool evaluateScalar(const fb::Scalar &scalar,
+                           const std::array<int64_t, numMeshAxes> &coordinate,
+                           const RowWindow &window, int64_t &value) {
   int64_t at = coordinate[static_cast<size_t>(scalar.axis())];
   switch (scalar.kind()) {
   case fb::ScalarKind::Constant:

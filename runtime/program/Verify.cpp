@@ -36,10 +36,9 @@ static Status verifyHeader(const VerifierState &state) {
     return Status::error("it states no plan");
   MIXLE_RETURN_IF_ERROR(state.plan.validate().withContext("its plan"));
   if (state.plan.worldSize() > maxWorldSize)
-    return Status::error("its plan has " +
-                         std::to_string(state.plan.worldSize()) +
-                         " ranks; expected at most " +
-                         std::to_string(maxWorldSize));
+    return Status::error(
+        "its plan has " + std::to_string(state.plan.worldSize()) +
+        " ranks; expected at most " + std::to_string(maxWorldSize));
   if (program.classes.size() != 1)
     return Status::error("it has " + std::to_string(program.classes.size()) +
                          " rank classes; this version has exactly 1");
@@ -175,9 +174,8 @@ static Status verifyEntries(VerifierState &state) {
                            "', which every program of kind '" +
                            state.program.kind + "' has");
   for (const auto &entry : body.entries)
-    MIXLE_RETURN_IF_ERROR(
-        verifyEntry(state, body, *entry)
-            .withContext("entry '" + entry->name + "'"));
+    MIXLE_RETURN_IF_ERROR(verifyEntry(state, body, *entry)
+                              .withContext("entry '" + entry->name + "'"));
   return Status::success();
 }
 

@@ -54,8 +54,8 @@ static Status verifyContent(const VerifierState &state,
   if (isParameter && buffer.parameter < 0)
     return Status::error("it is a parameter's, but does not say whose");
   if (isParameter && !buffer.slot.empty())
-    return Status::error("it is a parameter, but has the slot '" +
-                         buffer.slot + "'");
+    return Status::error("it is a parameter, but has the slot '" + buffer.slot +
+                         "'");
   if ((isParameter || isState) && buffer.per_row != 0)
     return Status::error("it is persistent, but its size depends on rows");
   if (buffer.parameter < 0 || !(isParameter || isState))
@@ -70,16 +70,17 @@ static Status verifyContent(const VerifierState &state,
                          ", but parameter '" + parameter.logical_id +
                          "' is of " + nameOf(parameter.dtype));
   if (buffer.fixed != heldElements(parameter))
-    return Status::error(
-        "it holds " + std::to_string(buffer.fixed) +
-        " elements, but a rank's part of parameter '" + parameter.logical_id +
-        "' has " + std::to_string(heldElements(parameter)));
+    return Status::error("it holds " + std::to_string(buffer.fixed) +
+                         " elements, but a rank's part of parameter '" +
+                         parameter.logical_id + "' has " +
+                         std::to_string(heldElements(parameter)));
   return Status::success();
 }
 
 static Status verifyBuffer(const VerifierState &state,
                            const fb::RankClassT &body,
-                           const fb::BufferT &buffer, std::vector<Place> *places) {
+                           const fb::BufferT &buffer,
+                           std::vector<Place> *places) {
   if (!isEnumValue(buffer.kind) || !isEnumValue(buffer.dtype))
     return Status::error("its kind (" + nameOf(buffer.kind) + ") or type (" +
                          nameOf(buffer.dtype) + ") is unknown");
@@ -96,7 +97,8 @@ static Status verifyBuffer(const VerifierState &state,
   if (arena == Arena::None) {
     if (buffer.offset != -1)
       return Status::error("it is an input, bound by the caller, but has the "
-                           "offset " + std::to_string(buffer.offset));
+                           "offset " +
+                           std::to_string(buffer.offset));
     if (buffer.fixed != 0 && buffer.per_row != 0)
       return Status::error("it is an input of rows and of a fixed part; "
                            "expected one of them");
@@ -128,8 +130,10 @@ static Status verifyArena(const char *name, int64_t bytes,
     end = std::max(end, place.end);
   if (bytes < 0 || bytes - end >= arenaAlignment)
     return Status::error("its " + std::string(name) + " arena has " +
-                         std::to_string(bytes) + " bytes, but its buffers end "
-                         "at " + std::to_string(end));
+                         std::to_string(bytes) +
+                         " bytes, but its buffers end "
+                         "at " +
+                         std::to_string(end));
   return Status::success();
 }
 
@@ -175,10 +179,9 @@ Status verifyBuffers(const VerifierState &state, const fb::RankClassT &body) {
                            slot + "'");
   }
   if (parameterBuffers != state.program.parameters.size())
-    return Status::error("it has " +
-                         std::to_string(state.program.parameters.size()) +
-                         " parameters, but buffers for " +
-                         std::to_string(parameterBuffers));
+    return Status::error(
+        "it has " + std::to_string(state.program.parameters.size()) +
+        " parameters, but buffers for " + std::to_string(parameterBuffers));
   MIXLE_RETURN_IF_ERROR(verifyArena("scratch", body.scratch_bytes, places[0]));
   MIXLE_RETURN_IF_ERROR(
       verifyArena("persistent", body.persistent_bytes, places[1]));

@@ -35,7 +35,7 @@ private:
   Status verifyBindings(const std::vector<std::unique_ptr<fb::BindingT>> &list,
                         bool inputs);
   Status verifyCommands(const std::vector<std::unique_ptr<fb::CommandT>> &list,
-                        int depth, const std::string &prefix);
+                        int depth);
   Status verifyCommand(const fb::CommandT &command, int depth);
   Status verifyIndices(const fb::CommandT &command);
   Status expectCounts(const fb::CommandT &command, size_t buffers,
@@ -43,8 +43,7 @@ private:
   Status verifyCall(const fb::CommandT &command);
   Status verifyLaunch(const fb::CommandT &command);
   Status verifyCollective(const fb::CommandT &command);
-  Status verifyUpdateOf(const fb::CommandT &command,
-                        const fb::UpdateT &update);
+  Status verifyUpdateOf(const fb::CommandT &command, const fb::UpdateT &update);
   Status verifyBytes(const fb::CommandT &command, size_t buffersTouched);
   Status verifyFlag(const fb::CommandT &command, int depth);
 
@@ -67,6 +66,9 @@ private:
   const fb::EntryT &entry;
   std::set<uint32_t> boundInputs;
   bool hasRetry = false;
+  /// Commands are numbered in the order in which they are written, a loop
+  /// before its body.
+  int64_t nextIndex = 0;
 };
 
 Status EntryVerifier::run() {
@@ -74,7 +76,7 @@ Status EntryVerifier::run() {
     return Status::error("it has no name");
   MIXLE_RETURN_IF_ERROR(verifyBindings(entry.inputs, true));
   MIXLE_RETURN_IF_ERROR(verifyBindings(entry.outputs, false));
-  return verifyCommands(entry.commands, 0, "");
+  return verifyCommands(entry.commands, 0);
 }
 
 Status EntryVerifier::verifyBindings(
@@ -95,11 +97,11 @@ Status EntryVerifier::verifyBindings(
       return Status::error(what + " is bound to buffer '" + buffer.name +
                            "' of kind " + nameOf(buffer.kind));
     if (binding->dtype != buffer.dtype || binding->per_row != buffer.per_row)
-      return Status::error(
-          what + " has " + std::to_string(binding->per_row) + " " +
-          nameOf(binding->dtype) + " a row, but its buffer '" + buffer.name +
-          "' has " + std::to_string(buffer.per_row) + " " +
-          nameOf(buffer.dtype));
+      return Status::error(what + " has " + std::to_string(binding->per_row) +
+                           " " + nameOf(binding->dtype) +
+                           " a row, but its buffer '" + buffer.name + "' has " +
+                           std::to_string(buffer.per_row) + " " +
+                           nameOf(buffer.dtype));
     if (inputs)
       boundInputs.insert(binding->buffer);
   }
@@ -107,21 +109,18 @@ Status EntryVerifier::verifyBindings(
 }
 
 Status EntryVerifier::verifyCommands(
-    const std::vector<std::unique_ptr<fb::CommandT>> &list, int depth,
-    const std::string &prefix) {
-  for (size_t i = 0; i < list.size(); ++i) {
-    const fb::CommandT &command = *list[i];
-    const std::string index = prefix + std::to_string(i);
+    const std::vector<std::unique_ptr<fb::CommandT>> &list, int depth) {
+  for (const auto &item : list) {
+    const fb::CommandT &command = *item;
+    const std::string index = std::to_string(nextIndex++);
     if (!isEnumValue(command.kind))
       return Status::error("command " + index + " has the unknown kind " +
                            nameOf(command.kind));
-    MIXLE_RETURN_IF_ERROR(
-        verifyCommand(command, depth)
-            .withContext("command " + index + " (" + describeCommand(command) +
-                         ")"));
+    MIXLE_RETURN_IF_ERROR(verifyCommand(command, depth)
+                              .withContext("command " + index + " (" +
+                                           describeCommand(command) + ")"));
     if (command.kind == fb::CommandKind::Loop)
-      MIXLE_RETURN_IF_ERROR(
-          verifyCommands(command.body, depth + 1, index + "."));
+      MIXLE_RETURN_IF_ERROR(verifyCommands(command.body, depth + 1));
   }
   return Status::success();
 }
@@ -149,7 +148,8 @@ Status EntryVerifier::verifyIndices(const fb::CommandT &command) {
     return Status::error("its type (" + nameOf(command.dtype) +
                          ") or combination (" + nameOf(command.combine) +
                          ") is unknown");
-  if (command.location != 0 && command.location >= state.program.locations.size())
+  if (command.location != 0 &&
+      command.location >= state.program.locations.size())
     return Status::error("location " + std::to_string(command.location) +
                          " of " +
                          std::to_string(state.program.locations.size()));
@@ -217,8 +217,7 @@ Status EntryVerifier::verifyFlag(const fb::CommandT &command, int depth) {
                          "only");
   if (bufferOf(command, 0).dtype != fb::DataType::I32)
     return Status::error("its flag '" + bufferOf(command, 0).name + "' is " +
-                         nameOf(bufferOf(command, 0).dtype) +
-                         "; expected i32");
+                         nameOf(bufferOf(command, 0).dtype) + "; expected i32");
   MIXLE_RETURN_IF_ERROR(expectRoom(command, 0, 1, 0, false));
   if (command.kind == fb::CommandKind::CommitIf) {
     if (command.name.empty())
@@ -333,15 +332,15 @@ Status EntryVerifier::verifyCall(const fb::CommandT &command) {
 
 Status EntryVerifier::verifyBytes(const fb::CommandT &command,
                                   size_t buffersTouched) {
-  return forEachCase(command, [&](const std::vector<int64_t> &scalars,
-                                  int64_t rows) {
-    if (scalars[0] < 0)
-      return Status::error("its number of bytes is " +
-                           std::to_string(scalars[0]));
-    for (size_t i = 0; i < buffersTouched; ++i)
-      MIXLE_RETURN_IF_ERROR(expectRoom(command, i, scalars[0], rows, true));
-    return Status::success();
-  });
+  return forEachCase(
+      command, [&](const std::vector<int64_t> &scalars, int64_t rows) {
+        if (scalars[0] < 0)
+          return Status::error("its number of bytes is " +
+                               std::to_string(scalars[0]));
+        for (size_t i = 0; i < buffersTouched; ++i)
+          MIXLE_RETURN_IF_ERROR(expectRoom(command, i, scalars[0], rows, true));
+        return Status::success();
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -377,7 +376,8 @@ Status EntryVerifier::verifyUpdateOf(const fb::CommandT &command,
   if (update.reduction_order == fb::Order::Integer && isFloat(command.dtype) &&
       command.combine == fb::Combine::Sum)
     return Status::error("its reduction_order is integer, but the exchange "
-                         "adds " + nameOf(command.dtype));
+                         "adds " +
+                         nameOf(command.dtype));
   return Status::success();
 }
 
@@ -391,8 +391,10 @@ Status EntryVerifier::verifyCollective(const fb::CommandT &command) {
                          "reduce_scatter, all_gather or tree_all_reduce");
   // reduce_scatter of several limbs gives their number.
   bool hasLimbs = scatters && command.scalars.size() == 2;
-  MIXLE_RETURN_IF_ERROR(
-      expectCounts(command, reduces ? 1 : 2, tree ? 3 : hasLimbs ? 2 : 1));
+  MIXLE_RETURN_IF_ERROR(expectCounts(command, reduces ? 1 : 2,
+                                     tree       ? 3
+                                     : hasLimbs ? 2
+                                                : 1));
   MIXLE_RETURN_IF_ERROR(verifyAxes(command.axes));
   MIXLE_RETURN_IF_ERROR(expectWritable(command, reduces ? 0 : 1));
   int64_t ranks = 1; // at most the world's size
@@ -438,13 +440,13 @@ Status EntryVerifier::verifyCollective(const fb::CommandT &command) {
     if (reduces)
       return expectRoom(command, 0, bytes, rows, true);
     if (scatters || gathers) {
-      MIXLE_RETURN_IF_ERROR(expectRoom(
-          command, 0, scatters ? part * ranks : bytes, rows, true));
+      MIXLE_RETURN_IF_ERROR(
+          expectRoom(command, 0, scatters ? part * ranks : bytes, rows, true));
       return expectRoom(command, 1, scatters ? part : bytes * ranks, rows,
                         true);
     }
-    if (scalars[1] < 1 || scalars[1] > detail::maxGranules ||
-        scalars[2] < 1 || scalars[2] > detail::maxGranules)
+    if (scalars[1] < 1 || scalars[1] > detail::maxGranules || scalars[2] < 1 ||
+        scalars[2] > detail::maxGranules)
       return Status::error(std::to_string(scalars[1]) + " granules, " +
                            std::to_string(scalars[2]) +
                            " of them a rank; expected 1 to " +
