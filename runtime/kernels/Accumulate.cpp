@@ -11,6 +11,7 @@
 #include "runtime/kernels/TileScalar.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -18,26 +19,57 @@ namespace mixle::runtime {
 
 namespace {
 
-constexpr int64_t stretchTokens = 1024;
-constexpr int64_t groupColumns = 512; // of y, packed at once
-constexpr int64_t groupRows = 48;     // of x, packed at once
+constexpr int64_t panelBytes = 24 << 10; // of a tile's columns of y, in the first cache
+constexpr int64_t groupColumns = 512;    // of y, packed at once
+constexpr int64_t groupRows = 96;        // of x, packed at once
 
-/// Copies `width` columns of some rows into [rows][stride], zeros behind them.
+/// Copies `columns` columns of `tokens` rows into panels of `width` columns,
+/// [panel][tokens][width]. The last panel is padded with zeros to `width`, or kept as
+/// narrow as it is. Goes over the rows in small groups: their lines are then read once,
+/// although powers of two between rows map them to few sets of the first cache.
+template <typename T, int width>
+void packPanels(const T *from, int64_t ld, int64_t tokens, int64_t columns,
+                bool pad, T *to) {
+  constexpr int64_t group = 8;
+  const int64_t rest = columns % width;
+  for (int64_t first = 0; first < tokens; first += group) {
+    const int64_t last = std::min(tokens, first + group);
+    T *panel = to;
+    for (int64_t c = 0; c + width <= columns; c += width) {
+      for (int64_t t = first; t < last; ++t)
+        std::memcpy(panel + t * width, from + t * ld + c, width * sizeof(T));
+      panel += tokens * width;
+    }
+    const int64_t stride = pad ? width : rest;
+    for (int64_t t = first; rest && t < last; ++t) {
+      std::copy_n(from + t * ld + columns - rest, rest, panel + t * stride);
+      std::fill(panel + t * stride + rest, panel + (t + 1) * stride, T(0));
+    }
+  }
+}
+
+/// packPanels for a width known at run time only.
 template <typename T>
-void packColumns(const T *from, int64_t ld, int64_t rows, int64_t width,
-                 int64_t stride, T *to) {
-  if (width == stride) {
-    for (int64_t t = 0; t < rows; ++t, from += ld, to += stride)
-      for (int64_t i = 0; i < width; ++i)
-        to[i] = from[i];
-    return;
+void packPanelsOf(int64_t width, const T *from, int64_t ld, int64_t tokens,
+                  int64_t columns, bool pad, T *to) {
+  switch (width) {
+  case 2:
+    return packPanels<T, 2>(from, ld, tokens, columns, pad, to);
+  case 4:
+    return packPanels<T, 4>(from, ld, tokens, columns, pad, to);
+  case 6:
+    return packPanels<T, 6>(from, ld, tokens, columns, pad, to);
+  case 8:
+    return packPanels<T, 8>(from, ld, tokens, columns, pad, to);
+  case 14:
+    return packPanels<T, 14>(from, ld, tokens, columns, pad, to);
+  case 16:
+    return packPanels<T, 16>(from, ld, tokens, columns, pad, to);
+  case 32:
+    return packPanels<T, 32>(from, ld, tokens, columns, pad, to);
   }
-  for (int64_t t = 0; t < rows; ++t, from += ld, to += stride) {
-    for (int64_t i = 0; i < width; ++i)
-      to[i] = from[i];
-    for (int64_t i = width; i < stride; ++i)
-      to[i] = T(0);
-  }
+  // A microkernel of another shape was added without its case above.
+  std::abort();
 }
 
 /// Lengths of all blocks, in token order.
@@ -62,6 +94,7 @@ void accumulateDot(const TokenBlocks &tokens, int64_t k, int64_t n, const T *x,
   const int64_t tileColumns = kernels.columns;
   const int64_t columnsAtOnce = groupColumns / tileColumns * tileColumns;
   const int64_t rowsAtOnce = groupRows / kernels.rows * kernels.rows;
+  const int64_t stretchTokens = panelBytes / int64_t(sizeof(T)) / tileColumns;
   const int64_t longest = std::max<int64_t>(
       stretchTokens, std::min(tokens.blockLength, tokens.tokensPerSequence));
   const size_t packedY = Workspace::aligned(columnsAtOnce * longest * sizeof(T));
@@ -80,16 +113,11 @@ void accumulateDot(const TokenBlocks &tokens, int64_t k, int64_t n, const T *x,
     const T *xs = x + firstToken * ldx, *ys = y + firstToken * ldy;
     for (int64_t n0 = 0; n0 < n; n0 += columnsAtOnce) {
       const int64_t n1 = std::min(n, n0 + columnsAtOnce);
-      for (int64_t c = n0; c < n1; c += tileColumns)
-        packColumns(ys + c, ldy, length, std::min(tileColumns, n1 - c),
-                    tileColumns, yPanels + (c - n0) * length);
+      packPanelsOf(tileColumns, ys + n0, ldy, length, n1 - n0, true, yPanels);
       for (int64_t k0 = 0; k0 < k; k0 += rowsAtOnce) {
         const int64_t k1 = std::min(k, k0 + rowsAtOnce);
-        for (int64_t r = k0; r < k1; r += kernels.rows) {
-          const int64_t width = std::min<int64_t>(kernels.rows, k1 - r);
-          packColumns(xs + r, ldx, length, width, width,
-                      xPanels + (r - k0) * length);
-        }
+        packPanelsOf<T>(kernels.rows, xs + k0, ldx, length, k1 - k0, false,
+                        xPanels);
         for (int64_t c = n0; c < n1; c += tileColumns)
           for (int64_t r = k0; r < k1; r += kernels.rows) {
             const int64_t at = r * ldAccumulator + c;
