@@ -67,12 +67,18 @@ class Mixle_TensorOp<string mnemonic, list<Trait> traits = [],
     : Mixle_Op<mnemonic, !listconcat(traits, [Pure,
         DeclareOpInterfaceMethods<PlacementOpInterface>, cost])>;
 
+/// Inference; the op's own verifier checks written types by it. Upstream's check,
+/// which would report every error twice, is switched off by refineReturnTypes.
+def Mixle_InfersTypes
+    : DeclareOpInterfaceMethods<InferTypeOpInterface, ["refineReturnTypes"]>;
+
 /// A tensor op whose result types follow from its operands and attributes.
 /// The same function infers them for builders and checks them in the verifier.
 class Mixle_InferredOp<string mnemonic, list<Trait> traits = [],
                        Trait cost = DeclareOpInterfaceMethods<CostOpInterface>>
-    : Mixle_TensorOp<mnemonic, !listconcat(traits, [
-        DeclareOpInterfaceMethods<InferTypeOpInterface>]), cost>;
+    : Mixle_TensorOp<mnemonic, !listconcat(traits, [Mixle_InfersTypes]), cost> {
+  let hasVerifier = 1;
+}
 
 /// For ops whose flops are not one per result element.
 def Mixle_OwnCost : DeclareOpInterfaceMethods<CostOpInterface, ["getCost"]>;

@@ -167,7 +167,7 @@ def Mixle_MaxOp : Mixle_BinaryOp<"max", "Elementwise maximum; a NaN operand give
 def Mixle_MinOp : Mixle_BinaryOp<"min", "Elementwise minimum; a NaN operand gives NaN.">;
 
 def Mixle_CompareOp : Mixle_PointwiseOp<"compare", [SameTypeOperands,
-    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+    Mixle_InfersTypes]> {
   let summary = "Elementwise comparison: eq, ne, lt, le, gt or ge (false with NaN, but for ne).";
   let description = [{
     Constraint (C1): `predicate` is one of the six.

@@ -1,7 +1,7 @@
 //===- MixleShapes.cpp - Result types of mixle ops ------------------------===//
 //
-// `inferReturnTypes` of an op both builds its result types and, through the
-// interface's verifier, checks those that a person wrote.
+// `inferReturnTypes` of an op both builds its result types and, through
+// `verifyInferredTypes`, checks those that a person wrote.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,17 @@ using namespace mlir::mixle::checks;
       SmallVectorImpl<Type> &types) {                                          \
     Adaptor op(operands, attributes, properties, regions);                     \
     return infer##OP(context, location, op, types);                            \
+  }                                                                            \
+  LogicalResult OP::refineReturnTypes(                                         \
+      MLIRContext *, std::optional<Location>, ValueRange, DictionaryAttr,      \
+      OpaqueProperties, RegionRange, SmallVectorImpl<Type> &) {                \
+    return success();                                                          \
   }
+
+// An inferred op whose verifier checks no more than the inferred types.
+#define INFER_AND_VERIFY(OP)                                                   \
+  INFER(OP)                                                                    \
+  LogicalResult OP::verify() { return verifyInferredTypes(*this); }
 
 /// (D3), (L3): granules are given by number and size, and cover `size`.
 static LogicalResult checkGranules(std::optional<Location> loc, StringRef label,
@@ -496,30 +506,31 @@ static LogicalResult inferClipCoefficientOp(MLIRContext *context,
 }
 
 INFER(CompareOp)
-INFER(BroadcastOp)
-INFER(TransposeOp)
-INFER(SliceOp)
-INFER(PadOp)
-INFER(ConcatOp)
-INFER(ReduceOp)
-INFER(DotGeneralOp)
-INFER(EmbeddingOp)
-INFER(ScatterAddOp)
-INFER(LayerNormOp)
-INFER(LayerNormGradOp)
-INFER(RmsNormOp)
-INFER(RmsNormGradOp)
-INFER(AttentionOp)
-INFER(AttentionGradOp)
-INFER(SoftmaxCrossEntropyOp)
-INFER(LogSumExpOp)
-INFER(RowMaxOp)
-INFER(RowSumExpOp)
-INFER(RowGranuleSumsOp)
-INFER(SelectLabelOp)
-INFER(SoftmaxCrossEntropyGradOp)
-INFER(SoftmaxScaleOp)
-INFER(ResolveOp)
-INFER(RoundExactOp)
-INFER(ClipCoefficientOp)
+INFER_AND_VERIFY(BroadcastOp)
+INFER_AND_VERIFY(TransposeOp)
+INFER_AND_VERIFY(SliceOp)
+INFER_AND_VERIFY(PadOp)
+INFER_AND_VERIFY(ConcatOp)
+INFER_AND_VERIFY(ReduceOp)
+INFER_AND_VERIFY(DotGeneralOp)
+INFER_AND_VERIFY(EmbeddingOp)
+INFER_AND_VERIFY(ScatterAddOp)
+INFER_AND_VERIFY(LayerNormOp)
+INFER_AND_VERIFY(LayerNormGradOp)
+INFER_AND_VERIFY(RmsNormOp)
+INFER_AND_VERIFY(RmsNormGradOp)
+INFER_AND_VERIFY(AttentionOp)
+INFER_AND_VERIFY(AttentionGradOp)
+INFER_AND_VERIFY(SoftmaxCrossEntropyOp)
+INFER_AND_VERIFY(LogSumExpOp)
+INFER_AND_VERIFY(RowMaxOp)
+INFER_AND_VERIFY(RowSumExpOp)
+INFER_AND_VERIFY(RowGranuleSumsOp)
+INFER_AND_VERIFY(SelectLabelOp)
+INFER_AND_VERIFY(SoftmaxCrossEntropyGradOp)
+INFER_AND_VERIFY(SoftmaxScaleOp)
+INFER_AND_VERIFY(ResolveOp)
+INFER_AND_VERIFY(RoundExactOp)
+INFER_AND_VERIFY(ClipCoefficientOp)
+#undef INFER_AND_VERIFY
 #undef INFER

@@ -27,7 +27,7 @@ LogicalResult CompareOp::verify() {
   if (!llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge"}, getPredicate()))
     return emitOpError("(C1) predicate '")
            << getPredicate() << "' is none of eq, ne, lt, le, gt, ge";
-  return success();
+  return verifyInferredTypes(*this);
 }
 
 LogicalResult SelectOp::verify() {

@@ -64,6 +64,20 @@ inline LogicalResult checkShape(std::optional<Location> loc, StringRef label,
               like(type, expected));
 }
 
+/// Checks the result types that were written against those that are inferred.
+template <typename Op> LogicalResult verifyInferredTypes(Op op) {
+  SmallVector<Type> types;
+  if (failed(Op::inferReturnTypes(
+          op->getContext(), op->getLoc(), op->getOperands(),
+          op->getRawDictionaryAttrs(), op->getPropertiesStorage(),
+          op->getRegions(), types)))
+    return failure();
+  if (TypeRange(types) == TypeRange(op->getResultTypes()))
+    return success();
+  return op->emitOpError("has results of types ")
+         << op->getResultTypes() << ", expected " << types;
+}
+
 } // namespace mlir::mixle::checks
 
 #endif // MIXLE_DIALECTS_MIXLE_SHAPECHECKS_H
