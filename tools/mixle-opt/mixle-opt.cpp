@@ -13,6 +13,10 @@
 #ifdef MIXLE_HAS_EXEC_DIALECT
 #include "dialects/Exec/Exec.h"
 #endif
+#ifdef MIXLE_HAS_PIPELINE
+#include "compiler/Codegen/Codegen.h"
+#include "compiler/Pipeline.h"
+#endif
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -42,15 +46,22 @@ static void registerDialects(DialectRegistry &registry) {
 /// Upstream passes that clean up; the project's own register themselves, one
 /// function per library.
 static void registerPasses() {
+#ifdef MIXLE_HAS_PIPELINE
+  mixle::registerAllPasses();
+#else
   registerCanonicalizerPass();
   registerCSEPass();
   registerSymbolDCEPass();
   registerStripDebugInfoPass();
+#endif
 }
 
 int main(int argc, char **argv) {
   DialectRegistry registry;
   registerDialects(registry);
+#ifdef MIXLE_HAS_PIPELINE
+  mixle::registerCodegenDialects(registry);
+#endif
   registerPasses();
   return asMainReturnCode(
       MlirOptMain(argc, argv, "mixle's IR: run passes\n", registry));

@@ -1,0 +1,48 @@
+//===- Options.h - The command line of mixle-compile ------------*- C++ -*-===//
+
+#ifndef MIXLE_TOOLS_COMPILE_OPTIONS_H
+#define MIXLE_TOOLS_COMPILE_OPTIONS_H
+
+#include "mixle/ParallelPlan.h"
+#include "mixle/Status.h"
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace mixle::tools {
+
+struct CompileOptions {
+  std::string model;     ///< a Hugging Face or mixle configuration
+  std::string estimator; ///< an estimator spec
+  std::string input;     ///< a .mlir file
+  std::string plan = "dp_replicate=1";
+  std::optional<int64_t> batch;
+  std::optional<int64_t> sequence;
+  std::string optimizer = "adamw";
+  std::optional<double> maxGradNorm;
+  std::string schedule = "constant";
+  std::string numerics = "reproducible";
+  std::string granules;
+  std::string precision = "fp32";
+  std::string output;
+  std::string stopAfter;
+  std::string dumpTo;
+  std::string target = "native";
+
+  runtime::ParallelPlan parsedPlan;
+  /// What goes into the program's config: texts and numbers.
+  std::map<std::string, std::string> configTexts;
+  std::map<std::string, double> configNumbers;
+  /// Granules by factor name.
+  std::map<std::string, int64_t> parsedGranules;
+};
+
+/// Checks what can be checked before a model is built: the plan against the
+/// backend, the optimizer, the schedule, the granules, which options go
+/// together. Fills the parsed fields.
+runtime::Status checkOptions(CompileOptions &options);
+
+} // namespace mixle::tools
+
+#endif // MIXLE_TOOLS_COMPILE_OPTIONS_H

@@ -1,0 +1,161 @@
+//===- mixle-compile.cpp - From a model and a plan to a program -----------===//
+//
+// Exit status: 0, 1 for bad input, 2 for a bad command line.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Codegen/Codegen.h"
+#include "compiler/Mixle/Passes.h"
+#include "compiler/Pipeline.h"
+#include "dialects/Dist/Dist.h"
+#include "dialects/Exec/Exec.h"
+#include "dialects/Mixle/Mixle.h"
+#include "frontend/cpp/Graph.h"
+#include "frontend/cpp/models/Load.h"
+#if __has_include("frontend/cpp/estimators/GaussianMixture.h")
+#include "frontend/cpp/estimators/GaussianMixture.h"
+#define MIXLE_HAS_ESTIMATORS
+#endif
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "runtime/program/ProgramFile.h"
+#include "tools/mixle-compile/Options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+using namespace mlir;
+using mixle::tools::CompileOptions;
+namespace rt = ::mixle::runtime;
+
+static int fail(const std::string &message) {
+  std::fprintf(stderr, "mixle-compile: error: %s\n", message.c_str());
+  return 1;
+}
+
+/// The options become attributes of the program: every pass reads them there.
+static void applyOptions(ModuleOp module, const CompileOptions &options) {
+  for (auto program : module.getOps<mlir::mixle::ProgramOp>()) {
+    Builder builder(program.getContext());
+    NamedAttrList config(program.getConfig());
+    for (const auto &[key, value] : options.configTexts)
+      config.set(key, builder.getStringAttr(value));
+    for (const auto &[key, value] : options.configNumbers)
+      config.set(key, builder.getF64FloatAttr(value));
+    if (options.batch)
+      config.set("batch", builder.getI64IntegerAttr(*options.batch));
+    program.setConfigAttr(config.getDictionary(program.getContext()));
+    program.setNumerics(options.numerics);
+    NamedAttrList granules(program.getGranules());
+    for (const auto &[key, value] : options.parsedGranules)
+      granules.set(key, builder.getI64IntegerAttr(value));
+    program.setGranulesAttr(granules.getDictionary(program.getContext()));
+  }
+}
+
+static OwningOpRef<ModuleOp> loadInput(const CompileOptions &options,
+                                       MLIRContext &context) {
+  if (!options.input.empty())
+    return parseSourceFile<ModuleOp>(options.input, &context);
+#ifdef MIXLE_HAS_ESTIMATORS
+  if (!options.estimator.empty())
+    return ::mixle::frontend::buildEstimator(options.estimator, context);
+#endif
+  auto precision = options.precision == "fp64" ? ::mixle::frontend::Precision::F64
+                                               : ::mixle::frontend::Precision::F32;
+  return ::mixle::frontend::buildModel(options.model, precision,
+                                       options.sequence, context);
+}
+
+static int compile(CompileOptions &options) {
+  if (rt::Status status = ::mixle::tools::checkOptions(options); !status)
+    return fail(status.message());
+  DialectRegistry registry;
+  registry.insert<mlir::mixle::MixleDialect, dist::DistDialect, exec::ExecDialect>();
+  mlir::mixle::registerCodegenDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  // One line per error, as every tool of the project prints it.
+  std::string message;
+  context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return success();
+    std::string where;
+    if (auto file = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
+      where = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" +
+               Twine(file.getColumn()) + ": ")
+                  .str();
+    std::fprintf(stderr, "mixle-compile: error: %s%s\n", where.c_str(),
+                 diagnostic.str().c_str());
+    return success();
+  });
+  OwningOpRef<ModuleOp> module;
+  try {
+    module = loadInput(options, context);
+  } catch (const std::exception &error) {
+    return fail(error.what());
+  }
+  if (!module)
+    return 1;
+  auto programs = module->getOps<mlir::mixle::ProgramOp>();
+  if (std::distance(programs.begin(), programs.end()) != 1)
+    return fail("the input must hold exactly one mixle.program");
+  applyOptions(*module, options);
+  bool training = (*programs.begin()).getKind() == "training";
+  if (training && !options.batch &&
+      !(*programs.begin()).getConfig().get("batch"))
+    return fail("give --batch, the global number of sequences per optimizer step");
+
+  mlir::mixle::PipelineOptions pipeline;
+  pipeline.plan = options.parsedPlan.asText();
+  pipeline.precision = options.precision;
+  pipeline.stopAfter = options.stopAfter;
+  pipeline.dumpTo = options.dumpTo;
+  pipeline.cpu = options.target;
+  if (failed(mlir::mixle::runPhases(*module, pipeline)))
+    return 1;
+  if (!options.stopAfter.empty()) {
+    module->print(llvm::outs());
+    return 0;
+  }
+  rt::fb::ProgramT program;
+  if (failed(mlir::mixle::emitModule(*module, pipeline, program)))
+    return 1;
+  if (rt::Status status = rt::writeProgram(program, options.output); !status)
+    return fail(status.message());
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  CompileOptions options;
+  CLI::App app("Compiles a model, an estimator or a .mlir program for a parallel plan");
+  app.add_option("--model", options.model, "Hugging Face or mixle configuration (JSON)");
+  app.add_option("--estimator", options.estimator, "Estimator spec (JSON)");
+  app.add_option("input", options.input, "A program in the mixle dialect (.mlir)");
+  app.add_option("--plan", options.plan, "dp_replicate=2,tp=2,... or a JSON file");
+  app.add_option("--batch", options.batch, "Global sequences per optimizer step");
+  app.add_option("--sequence", options.sequence, "Tokens of a sequence");
+  app.add_option("--optimizer", options.optimizer,
+                 "sgd|adam|adamw[,lr=..,weight_decay=..,decay=all,...]");
+  app.add_option("--max-grad-norm", options.maxGradNorm, "Clip the global gradient norm");
+  app.add_option("--lr-schedule", options.schedule,
+                 "constant | linear,warmup=W,total=T | cosine,warmup=W,total=T[,min_ratio=R]");
+  app.add_option("--numerics", options.numerics, "reproducible | fast");
+  app.add_option("--granules", options.granules, "tokens=64,tensor=8,...");
+  app.add_option("--precision", options.precision, "fp32 | fp64");
+  app.add_option("-o,--output", options.output, "The program file to write");
+  app.add_option("--stop-after", options.stopAfter,
+                 "Print the IR after graph, plan, dist or exec instead");
+  app.add_option("--dump-to", options.dumpTo, "Folder for the IR after every phase");
+  app.add_option("--target", options.target, "native | x86-64-v3 | x86-64-v4");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError &error) {
+    std::fprintf(stderr, "mixle-compile: error: %s\n", error.what());
+    return 2;
+  }
+  return compile(options);
+}
