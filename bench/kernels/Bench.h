@@ -38,13 +38,13 @@ template <typename T> std::vector<T> randomValues(int64_t count) {
   return values;
 }
 
-/// GFLOP/s of libxsmm's kernels on C[M,N] = A[M,K] B[K,N] with B packed in advance
-/// into panels of `panel` columns, or 0 where it makes no such kernel.
+/// GFLOP/s of libxsmm's kernels on C[M,N] = A[M,K] B[K,N] with B packed in
+/// advance into panels of `panel` columns, or 0 where it makes no such kernel.
 double libxsmmRate(int64_t m, int64_t n, int64_t k, int64_t panel,
                    int64_t tileRows);
 
-/// How many of the shapes with up to 8 rows and chains of up to 300 give each element
-/// as one FMA chain; and of how many.
+/// How many of the shapes with up to 8 rows and chains of up to 300 give each
+/// element as one FMA chain; and of how many.
 void libxsmmChains(int64_t panel, int64_t &chains, int64_t &shapes);
 
 } // namespace mixle::bench

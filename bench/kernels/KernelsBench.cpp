@@ -1,7 +1,7 @@
 //===- KernelsBench.cpp - Rates of the runtime's kernels ------------------===//
 //
-// Prints GFLOP/s on one core, next to the core's own peak and, where it is installed,
-// libxsmm. Rates are by CPU time, the best of several calls.
+// Prints GFLOP/s on one core, next to the core's own peak and, where it is
+// installed, libxsmm. Rates are by CPU time, the best of several calls.
 //
 //===----------------------------------------------------------------------===//
 
@@ -113,16 +113,15 @@ int main() {
     std::printf("fp32 FMA peak with AVX2: %.1f GFLOP/s\n", peakAvx2());
 #endif
 
-  std::printf("\ndotTree, GFLOP/s      |  fp32, granules             | fp32 B^T "
-              "| fp64, granules\n"
-              "    M    N    K       |    1      2      4      8   |    1     "
-              "|    1      4\n");
-  const int64_t products[][3] = {{2048, 384, 128},  {2048, 128, 128},
-                                 {2048, 512, 128},  {2048, 128, 384},
-                                 {2048, 128, 512},  {2048, 512, 512},
-                                 {2048, 384, 384},  {2048, 1536, 384},
-                                 {2048, 384, 1536}, {256, 512, 128},
-                                 {32, 512, 128}};
+  std::printf(
+      "\ndotTree, GFLOP/s      |  fp32, granules             | fp32 B^T "
+      "| fp64, granules\n"
+      "    M    N    K       |    1      2      4      8   |    1     "
+      "|    1      4\n");
+  const int64_t products[][3] = {
+      {2048, 384, 128},  {2048, 128, 128}, {2048, 512, 128}, {2048, 128, 384},
+      {2048, 128, 512},  {2048, 512, 512}, {2048, 384, 384}, {2048, 1536, 384},
+      {2048, 384, 1536}, {256, 512, 128},  {32, 512, 128}};
   for (const auto &p : products) {
     std::printf("%5d %4d %4d       |", int(p[0]), int(p[1]), int(p[2]));
     for (int64_t granules : {1, 2, 4, 8})
@@ -158,8 +157,10 @@ int main() {
               "block\n"
               "tokens    K    N       |   32     64    128    256   |   64    "
               "128\n");
-  const int64_t sums[][3] = {{2048, 128, 384}, {2048, 128, 512},
-                             {2048, 512, 128}, {2048, 384, 384},
+  const int64_t sums[][3] = {{2048, 128, 384},
+                             {2048, 128, 512},
+                             {2048, 512, 128},
+                             {2048, 384, 384},
                              {2048, 384, 1536}};
   for (const auto &s : sums) {
     std::printf("%5d %5d %4d       |", int(s[0]), int(s[1]), int(s[2]));
@@ -181,8 +182,9 @@ int main() {
               }));
   const std::vector<double> doubles(values.begin(), values.end());
   std::printf("%.0f M/s\n", 1e-6 * double(doubles.size()) / shortest([&] {
-    sum.addSquares(doubles.data(), int64_t(doubles.size()));
-  }));
+                              sum.addSquares(doubles.data(),
+                                             int64_t(doubles.size()));
+                            }));
   std::vector<int64_t> rows(512);
   uint32_t amax = 0;
   std::printf("accumulateRows, 2048 x 512 floats: %.0f M/s\n",

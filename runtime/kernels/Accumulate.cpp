@@ -1,9 +1,9 @@
 //===- Accumulate.cpp - Sums over data, as integers -----------------------===//
 //
-// A tile of the accumulator stays in the first cache while all blocks of a stretch of
-// tokens pass: adding to 8-byte integers once per block would otherwise move more
-// bytes than the product itself. x and y are packed for the stretch, in the order in
-// which tiles read them.
+// A tile of the accumulator stays in the first cache while all blocks of a
+// stretch of tokens pass: adding to 8-byte integers once per block would
+// otherwise move more bytes than the product itself. x and y are packed for the
+// stretch, in the order in which tiles read them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,14 +19,16 @@ namespace mixle::runtime {
 
 namespace {
 
-constexpr int64_t panelBytes = 24 << 10; // of a tile's columns of y, in the first cache
-constexpr int64_t groupColumns = 512;    // of y, packed at once
-constexpr int64_t groupRows = 96;        // of x, packed at once
+constexpr int64_t panelBytes =
+    24 << 10; // of a tile's columns of y, in the first cache
+constexpr int64_t groupColumns = 512; // of y, packed at once
+constexpr int64_t groupRows = 96;     // of x, packed at once
 
 /// Copies `columns` columns of `tokens` rows into panels of `width` columns,
-/// [panel][tokens][width]. The last panel is padded with zeros to `width`, or kept as
-/// narrow as it is. Goes over the rows in small groups: their lines are then read once,
-/// although powers of two between rows map them to few sets of the first cache.
+/// [panel][tokens][width]. The last panel is padded with zeros to `width`, or
+/// kept as narrow as it is. Goes over the rows in small groups: their lines are
+/// then read once, although powers of two between rows map them to few sets of
+/// the first cache.
 template <typename T, int width>
 void packPanels(const T *from, int64_t ld, int64_t tokens, int64_t columns,
                 bool pad, T *to) {
@@ -97,7 +99,8 @@ void accumulateDot(const TokenBlocks &tokens, int64_t k, int64_t n, const T *x,
   const int64_t stretchTokens = panelBytes / int64_t(sizeof(T)) / tileColumns;
   const int64_t longest = std::max<int64_t>(
       stretchTokens, std::min(tokens.blockLength, tokens.tokensPerSequence));
-  const size_t packedY = Workspace::aligned(columnsAtOnce * longest * sizeof(T));
+  const size_t packedY =
+      Workspace::aligned(columnsAtOnce * longest * sizeof(T));
   char *memory = static_cast<char *>(
       workspace.require(packedY + rowsAtOnce * longest * sizeof(T)));
   T *yPanels = reinterpret_cast<T *>(memory);
@@ -159,8 +162,8 @@ void accumulateRows(int64_t rows, int64_t columns, const T *x, int64_t ldx,
 template <typename T>
 void accumulateScatter(int64_t tokens, int64_t columns, const int32_t *ids,
                        int64_t firstRow, int64_t rows, const T *x, int64_t ldx,
-                       const Accumulator<T> &accumulator,
-                       int64_t ldAccumulator, Isa isa) {
+                       const Accumulator<T> &accumulator, int64_t ldAccumulator,
+                       Isa isa) {
   for (int64_t t = 0; t < tokens; ++t) {
     const int64_t row = ids[t] - firstRow;
     if (row < 0 || row >= rows)
@@ -243,17 +246,17 @@ UnitDecision decideUnit(int32_t scaleExponent, BitsOf<T> amaxBits,
       std::clamp(bound + margin - 62, -maxScaleExponent, -minScaleExponent);
   if (bound > 62 + unit)
     return {UnitDecision::outOfRange, scaleExponent};
-  // The same unit again means more than 2^24 blocks: nothing finer would be safe.
+  // The same unit again means more than 2^24 blocks: nothing finer would be
+  // safe.
   if (-unit == scaleExponent)
     return {UnitDecision::keep, scaleExponent};
   return {UnitDecision::rerun, -unit};
 }
 
 #define MIXLE_INSTANTIATE(T)                                                   \
-  template void accumulateDot<T>(const TokenBlocks &, int64_t, int64_t,        \
-                                 const T *, int64_t, const T *, int64_t,       \
-                                 const Accumulator<T> &, int64_t, Workspace &, \
-                                 Isa);                                         \
+  template void accumulateDot<T>(                                              \
+      const TokenBlocks &, int64_t, int64_t, const T *, int64_t, const T *,    \
+      int64_t, const Accumulator<T> &, int64_t, Workspace &, Isa);             \
   template void accumulateRows<T>(int64_t, int64_t, const T *, int64_t,        \
                                   const Accumulator<T> &, Isa);                \
   template void accumulateScatter<T>(int64_t, int64_t, const int32_t *,        \

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t limbMask = 0xffffffff;
 
-/// Adds magnitude * 2^exponent, negated where asked; exponent >= lowestExponent.
+/// Adds magnitude * 2^exponent, negated where asked; exponent >=
+/// lowestExponent.
 inline void addScaled(int64_t *limbs, unsigned __int128 magnitude, int exponent,
                       bool negative) {
   const int position = exponent - ExactSum::lowestExponent;
@@ -30,7 +31,8 @@ inline void addScaled(int64_t *limbs, unsigned __int128 magnitude, int exponent,
   }
 }
 
-/// Adds one double without branching on its size: 53 bits lie across three limbs.
+/// Adds one double without branching on its size: 53 bits lie across three
+/// limbs.
 inline void addOne(int64_t *limbs, double value) {
   int64_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -43,10 +45,9 @@ inline void addOne(int64_t *limbs, double value) {
     return;
   }
   significand |= static_cast<uint64_t>(biased != 0) << 52;
-  const int position =
-      std::max(biased, 1) - 1075 - ExactSum::lowestExponent;
-  const unsigned __int128 shifted =
-      static_cast<unsigned __int128>(significand) << (position & 31);
+  const int position = std::max(biased, 1) - 1075 - ExactSum::lowestExponent;
+  const unsigned __int128 shifted = static_cast<unsigned __int128>(significand)
+                                    << (position & 31);
   const int64_t sign = bits >> 63; // 0 or -1: (x ^ sign) - sign negates
   int64_t *at = limbs + (position >> 5);
   at[0] += ((static_cast<int64_t>(shifted) & limbMask) ^ sign) - sign;
@@ -73,12 +74,12 @@ constexpr int64_t stretch = 1024;
 constexpr int levelBits = 50;
 constexpr int levels = 3;
 
-/// The sum of the squares of up to `stretch` floats below 2^exponent, as integers:
-/// sums[l] counts multiples of 2^(2 * exponent - levelBits * (l + 1)). Each square is
-/// exact in double; rounding it to a multiple of a level's unit and carrying the exact
-/// rest on to the next level loses nothing. False where a rest is left after the last
-/// level, that is, where magnitudes differ too much. A level sums 1024 integers of at
-/// most 2^50.
+/// The sum of the squares of up to `stretch` floats below 2^exponent, as
+/// integers: sums[l] counts multiples of 2^(2 * exponent - levelBits * (l +
+/// 1)). Each square is exact in double; rounding it to a multiple of a level's
+/// unit and carrying the exact rest on to the next level loses nothing. False
+/// where a rest is left after the last level, that is, where magnitudes differ
+/// too much. A level sums 1024 integers of at most 2^50.
 __attribute__((target("avx2,fma"))) bool
 sumSquaresByLevel(const float *values, int64_t count, int exponent,
                   int64_t (&sums)[levels]) {
@@ -112,8 +113,7 @@ sumSquaresByLevel(const float *values, int64_t count, int exponent,
     }
     left = _mm256_or_pd(left, rest);
   }
-  const __m256d anyLeft =
-      _mm256_cmp_pd(left, _mm256_setzero_pd(), _CMP_NEQ_UQ);
+  const __m256d anyLeft = _mm256_cmp_pd(left, _mm256_setzero_pd(), _CMP_NEQ_UQ);
   if (_mm256_movemask_pd(anyLeft))
     return false;
   for (int l = 0; l < levels; ++l) {
@@ -240,28 +240,28 @@ double ExactSum::round() const {
   if (copy[top] > limbMask)
     return negative ? -infinity : infinity;
 
-  // The three highest limbs hold at least 65 significant bits; what lies below only
-  // breaks ties.
+  // The three highest limbs hold at least 65 significant bits; what lies below
+  // only breaks ties.
   unsigned __int128 window = 0;
   for (int i = 0; i < 3; ++i)
-    window = window << 32 |
-             static_cast<uint64_t>(top - i >= 0 ? copy[top - i] : 0);
+    window =
+        window << 32 | static_cast<uint64_t>(top - i >= 0 ? copy[top - i] : 0);
   bool sticky = false;
   for (int i = top - 3; i >= 0; --i)
     sticky = sticky || copy[i] != 0;
   int length = 0;
   for (unsigned __int128 w = window; w; w >>= 1)
     ++length;
-  // All terms are multiples of 2^-1074, so a subnormal result has no bits to drop.
+  // All terms are multiples of 2^-1074, so a subnormal result has no bits to
+  // drop.
   const int drop = length - 53;
   const uint64_t kept = static_cast<uint64_t>(window >> drop);
-  const unsigned __int128 half = static_cast<unsigned __int128>(1) << (drop - 1);
+  const unsigned __int128 half = static_cast<unsigned __int128>(1)
+                                 << (drop - 1);
   const unsigned __int128 rest = window & ((half << 1) - 1);
-  const bool up =
-      rest > half || (rest == half && (sticky || (kept & 1)));
-  const double magnitude =
-      std::ldexp(static_cast<double>(kept + up),
-                 drop + 32 * (top - 2) + lowestExponent);
+  const bool up = rest > half || (rest == half && (sticky || (kept & 1)));
+  const double magnitude = std::ldexp(static_cast<double>(kept + up),
+                                      drop + 32 * (top - 2) + lowestExponent);
   return negative ? -magnitude : magnitude;
 }
 

@@ -1,12 +1,13 @@
 //===- Gemm.cpp - Products whose contracted index is a tree ---------------===//
 //
-// Loops, outside in: groups of columns whose packed part of B fits the outer caches;
-// blocks of rows whose part of A does; panels of one tile's columns; granules, in
-// pieces whose part of the panel fits the first cache; tiles down the block. A tile's
-// pending subtrees wait in a small stack next to those of the block's other tiles. The
-// stack is a binary counter: after granule g, as many neighbours of equal size merge as
-// g has trailing ones, in registers before the tile is stored; the end merges what is
-// left from the right. That is the tree which splits at the largest power of two.
+// Loops, outside in: groups of columns whose packed part of B fits the outer
+// caches; blocks of rows whose part of A does; panels of one tile's columns;
+// granules, in pieces whose part of the panel fits the first cache; tiles down
+// the block. A tile's pending subtrees wait in a small stack next to those of
+// the block's other tiles. The stack is a binary counter: after granule g, as
+// many neighbours of equal size merge as g has trailing ones, in registers
+// before the tile is stored; the end merges what is left from the right. That
+// is the tree which splits at the largest power of two.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +23,10 @@ namespace mixle::runtime {
 
 namespace {
 
-constexpr int64_t packedBytes = 1 << 20; // of B, in the outer caches
+constexpr int64_t packedBytes = 1 << 20;  // of B, in the outer caches
 constexpr int64_t blockBytes = 192 << 10; // of A, in the second cache
-constexpr int64_t pieceBytes = 24 << 10; // of a panel of B, in the first cache
-constexpr int64_t blockTiles = 16;       // tiles down a block of rows
+constexpr int64_t pieceBytes = 24 << 10;  // of a panel of B, in the first cache
+constexpr int64_t blockTiles = 16;        // tiles down a block of rows
 
 int64_t largestPowerBelow(int64_t n) {
   int64_t p = 1;
@@ -47,8 +48,8 @@ void collectSubtrees(int64_t lo, int64_t n, int64_t first, int64_t last,
   collectSubtrees(lo + left, n - left, first, last, out);
 }
 
-/// The steps of all subtrees that the rank owns, one after the other. `firstSteps`
-/// receives where each subtree begins, and the end.
+/// The steps of all subtrees that the rank owns, one after the other.
+/// `firstSteps` receives where each subtree begins, and the end.
 std::vector<DotStep> planSteps(const Contraction &c,
                                const std::vector<Subtree> &subtrees,
                                int64_t maxLength,
@@ -104,8 +105,8 @@ std::vector<DotStep> planSteps(const Contraction &c,
   return steps;
 }
 
-/// Copies `width` columns of B from `column` on, in the order of the chains, into
-/// [K][tile columns], zeros behind them.
+/// Copies `width` columns of B from `column` on, in the order of the chains,
+/// into [K][tile columns], zeros behind them.
 template <typename T>
 void packPanel(const std::vector<DotStep> &steps, int64_t runStride, const T *b,
                int64_t ldb, bool transposeB, int64_t column, int64_t width,
@@ -149,7 +150,8 @@ template <typename T> struct PanelJob {
   int64_t ldOut;
   int64_t columns;
 
-  /// Takes as many steps at once as keep their part of the panel in the first cache.
+  /// Takes as many steps at once as keep their part of the panel in the first
+  /// cache.
   void run(int64_t maxLength) const {
     for (int64_t first = 0; first < stepCount;) {
       int64_t length = 0, last = first;

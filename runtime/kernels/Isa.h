@@ -1,8 +1,8 @@
 //===- Isa.h - Instruction sets of the kernels ------------------*- C++ -*-===//
 //
-// Every kernel exists for each of these instruction sets and gives the same bits in
-// all of them; tests compare them. Kernels take the set as a last argument, by default
-// the best one of this machine.
+// Every kernel exists for each of these instruction sets and gives the same
+// bits in all of them; tests compare them. Kernels take the set as a last
+// argument, by default the best one of this machine.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,8 @@
 namespace mixle::runtime {
 
 enum class Isa {
-  portable, ///< std::fma on scalars; slow where the compiler's target has no FMA
+  portable, ///< std::fma on scalars; slow where the compiler's target has no
+            ///< FMA
   avx2,     ///< AVX2 and FMA
   avx512    ///< AVX-512 F, DQ, BW, VL
 };

@@ -1,12 +1,12 @@
 //===- Math.h - Elementary functions with fixed bits ------------*- C++ -*-===//
 //
-// The sequences that mixle/MathConstants.h states, on scalars. Every function is free
-// of branches and always inlined, so that loops over it vectorise in whatever target
-// the caller is compiled for; the bits are the same in all of them. Round-to-nearest
-// mode is assumed. Maximum errors in units in the last place, measured against long
-// double on millions of points (MathTest keeps them below 1.2): exp 1.03, exp2 0.88,
-// log 0.85, log1p 0.82, expm1 1.10, tanh 0.92, sin 0.79, cos 0.82 (|x| <= 1e9),
-// erf 1.13, exp2Fraction in float 0.96.
+// The sequences that mixle/MathConstants.h states, on scalars. Every function
+// is free of branches and always inlined, so that loops over it vectorise in
+// whatever target the caller is compiled for; the bits are the same in all of
+// them. Round-to-nearest mode is assumed. Maximum errors in units in the last
+// place, measured against long double on millions of points (MathTest keeps
+// them below 1.2): exp 1.03, exp2 0.88, log 0.85, log1p 0.82, expm1 1.10, tanh
+// 0.92, sin 0.79, cos 0.82 (|x| <= 1e9), erf 1.13, exp2Fraction in float 0.96.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,8 +79,8 @@ MIXLE_INLINE double exp(double x) {
   return scaleByPower(1.0 + std::fma(r * r, p, r), n);
 }
 
-/// 2^f for |f| <= 0.5: what is left of exp once an integral power of two is taken
-/// out. Attention's inner loop.
+/// 2^f for |f| <= 0.5: what is left of exp once an integral power of two is
+/// taken out. Attention's inner loop.
 MIXLE_INLINE double exp2Fraction(double f) {
   return std::fma(horner(exp2Coefficients, f), f, 1.0);
 }

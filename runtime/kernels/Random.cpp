@@ -59,8 +59,7 @@ void philoxNormal(uint64_t seed, uint64_t id, uint64_t first, int64_t count,
   for (int64_t i = 0; i < count; ++i) {
     const std::array<uint32_t, 4> w = philoxElement(seed, id, first + i);
     // In (0, 1], so that the logarithm is finite.
-    const double u =
-        static_cast<double>(significand(w[0], w[1]) + 1) * 0x1p-53;
+    const double u = static_cast<double>(significand(w[0], w[1]) + 1) * 0x1p-53;
     const double v = static_cast<double>(significand(w[2], w[3])) * 0x1p-53;
     const double radius = std::sqrt(-2.0 * math::log(u));
     const double z = radius * math::cos(twoPi * v);

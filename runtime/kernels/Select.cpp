@@ -8,8 +8,8 @@ namespace mixle::runtime {
 
 template <typename T>
 void gatherRows(int64_t tokens, int64_t columns, const int32_t *ids,
-                int64_t firstRow, int64_t rows, const T *table,
-                int64_t ldTable, T *out, int64_t ldOut) {
+                int64_t firstRow, int64_t rows, const T *table, int64_t ldTable,
+                T *out, int64_t ldOut) {
   for (int64_t t = 0; t < tokens; ++t) {
     const int64_t row = ids[t] - firstRow;
     if (row >= 0 && row < rows)

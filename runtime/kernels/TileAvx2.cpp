@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <immintrin.h>
 
-// Behind every include: inline functions of headers must stay fit for all processors,
-// since the linker keeps one copy of them.
+// Behind every include: inline functions of headers must stay fit for all
+// processors, since the linker keeps one copy of them.
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 
@@ -38,8 +38,8 @@ struct Avx2Float {
   using Max = __m256i;
   static Max noMax() { return _mm256_setzero_si256(); }
   static Max maxOf(Max m, Vec v) {
-    const __m256i magnitude = _mm256_and_si256(_mm256_castps_si256(v),
-                                               _mm256_set1_epi32(0x7fffffff));
+    const __m256i magnitude =
+        _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff));
     return _mm256_max_epu32(m, magnitude);
   }
   static uint32_t reduceMax(Max m) {

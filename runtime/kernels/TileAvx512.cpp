@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <immintrin.h>
 
-// Behind every include: inline functions of headers must stay fit for all processors,
-// since the linker keeps one copy of them.
+// Behind every include: inline functions of headers must stay fit for all
+// processors, since the linker keeps one copy of them.
 #pragma GCC push_options
 // GCC 12 warns about its own _mm512_undefined_*.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -45,8 +45,8 @@ struct Avx512Float {
   }
   static uint32_t reduceMax(Max m) { return _mm512_reduce_max_epu32(m); }
 
-  // Multiplying by a power of two in float is exact but for results below 2^-126,
-  // which round to zero either way.
+  // Multiplying by a power of two in float is exact but for results below
+  // 2^-126, which round to zero either way.
   using Scale = __m512;
   static Scale makeScale(double scale) {
     return _mm512_set1_ps(static_cast<float>(scale));

@@ -1,8 +1,8 @@
 //===- TileScalar.h - One element of an accumulation ------------*- C++ -*-===//
 //
-// The conversion of block results to integers, element by element. The vector kernels
-// use it wherever a tile is ragged or holds a value outside the fast range, and tests
-// use it as the definition.
+// The conversion of block results to integers, element by element. The vector
+// kernels use it wherever a tile is ragged or holds a value outside the fast
+// range, and tests use it as the definition.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,10 +17,11 @@
 
 namespace mixle::runtime {
 
-/// Fraction bits of the low limb of a double: |low| <= 2^31 per block, so that 2^32
-/// blocks cannot overflow it.
+/// Fraction bits of the low limb of a double: |low| <= 2^31 per block, so that
+/// 2^32 blocks cannot overflow it.
 constexpr int lowLimbBits = 32;
-/// Scaled values are clamped to +-2^62; a step that has one is rerun or refused.
+/// Scaled values are clamped to +-2^62; a step that has one is rerun or
+/// refused.
 constexpr double scaledLimit = 0x1p62;
 /// Below this magnitude, adding roundMagic rounds to an integer.
 constexpr int fastBits = 51;
@@ -44,8 +45,8 @@ template <typename T> inline BitsOf<T> powerBits(int exponent) {
   return magnitudeBits(power);
 }
 
-/// high += rint(2^e x) and, where `low` is given, low += rint((2^e x - high) 2^32);
-/// ties to even; zero for infinity and NaN. `scale` is 2^e.
+/// high += rint(2^e x) and, where `low` is given, low += rint((2^e x - high)
+/// 2^32); ties to even; zero for infinity and NaN. `scale` is 2^e.
 template <typename T>
 inline void addRoundedOne(int64_t *high, int64_t *low, T x, double scale) {
   if (magnitudeBits(x) >= infinityBits<T>())

@@ -1,7 +1,7 @@
 //===- Workspace.h - Scratch memory of the kernels --------------*- C++ -*-===//
 //
-// One per rank thread, kept between steps: it grows in the first step and is only
-// reused afterwards.
+// One per rank thread, kept between steps: it grows in the first step and is
+// only reused afterwards.
 //
 //===----------------------------------------------------------------------===//
 

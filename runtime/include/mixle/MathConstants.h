@@ -1,24 +1,25 @@
 //===- MathConstants.h - Constants of our elementary functions --*- C++ -*-===//
 //
-// Elementary functions never come from libm or from a GPU's approximations: their
-// bits would differ between machines. Each is a fixed sequence of correctly rounded
-// IEEE operations (add, sub, mul, div, fma) and integer operations on the bits, free
-// of branches: where cases differ, all are computed and one is selected. This header
-// holds the constants and states the sequences; runtime/kernels/Math.h executes them
-// on scalars, and the compiler emits them as vector code. Both must follow the
-// sequences operation by operation, as the results have to agree bit for bit.
+// Elementary functions never come from libm or from a GPU's approximations:
+// their bits would differ between machines. Each is a fixed sequence of
+// correctly rounded IEEE operations (add, sub, mul, div, fma) and integer
+// operations on the bits, free of branches: where cases differ, all are
+// computed and one is selected. This header holds the constants and states the
+// sequences; runtime/kernels/Math.h executes them on scalars, and the compiler
+// emits them as vector code. Both must follow the sequences operation by
+// operation, as the results have to agree bit for bit.
 //
 // Coefficients are in increasing powers, made by
 // runtime/kernels/scripts/fit_math_constants.py.
 //
 // Notation, all on binary64 unless said otherwise:
-//   fma(a, b, c)        a*b + c, rounded once. No other product and sum are fused.
+//   fma(a, b, c)        a*b + c, rounded once; no other product and sum fuse
 //   horner(c, x)        p = c[last]; for i = last-1 .. 0: p = fma(p, x, c[i])
 //   bits(x), value(i)   the int64 with the bits of x, and back
 //   i << k, i >>> k     shifts of int64 that fill with zeros
 //   c ? a : b           select; ordered comparisons (false for NaN)
-//   M                   roundMagic; (x + M) - M rounds to an integer, ties to even,
-//                       and bits(x + M) holds that integer in its low bits
+//   M                   roundMagic; (x + M) - M rounds to an integer, ties to
+//                       even, and bits(x + M) has that integer in its low bits
 //
 // exp(x)
 //   x  = x > expHighest ? expHighest : x
@@ -31,8 +32,8 @@
 //   t1 = fma(n, 0.5, M);  n1 = t1 - M;  t2 = (n - n1) + M
 //   s1 = value((bits(t1) + 1023) << 52);  s2 = value((bits(t2) + 1023) << 52)
 //   exp = (y * s1) * s2
-//   The scale is split in two so that results down to the subnormals are rounded
-//   once and overflow gives infinity.
+//   The scale is split in two so that results down to the subnormals are
+//   rounded once and overflow gives infinity.
 //
 // exp2(x)
 //   x  = x > exp2Highest ? exp2Highest : x
@@ -57,7 +58,7 @@
 //   z  = s*s
 //   R  = z * horner(logCoefficients, z)
 //   h  = (f * 0.5) * f
-//   w  = fma(s, h + R, fma(k, ln2Low, c/u))       "c/u" is absent, not 0, for log
+//   w  = fma(s, h + R, fma(k, ln2Low, c/u))
 //   result = fma(k, ln2High, f - (h - w))
 // log(x)
 //   y  = log1pParts(x) without c: w = fma(s, h + R, k * ln2Low)
@@ -65,7 +66,8 @@
 //   y  = x < 0 ? NaN : y
 //   log = x < inf ? y : x                         +inf and NaN
 // log1p(x)
-//   u  = x + 1;  b = u - 1;  c = (1 - (u - b)) + (x - b)      x + 1 = u + c exactly
+//   u  = x + 1;  b = u - 1
+//   c  = (1 - (u - b)) + (x - b)                  x + 1 = u + c exactly
 //   y  = log1pParts(u, c)
 //   y  = x == -1 ? -inf : y;  y = x < -1 ? NaN : y
 //   y  = x == 0 ? x : y                           keeps -0
@@ -106,7 +108,8 @@
 //   r  = a - w;  b = a - r
 //   rl = fma(n, -piOver2Parts[2], ((b - w) + (a - (r + b))) - wl)
 //   z  = r*r
-//   S  = fma(z, fma(-0.5, rl, r * horner(sinCoefficients, z)), rl);  sin = r + S
+//   S  = fma(z, fma(-0.5, rl, r * horner(sinCoefficients, z)), rl)
+//        sin = r + S
 //   C  = fma(z*z, horner(cosCoefficients, z), -(r * rl))
 //        h = z * 0.5;  g = 1 - h;  cos = g + (((1 - g) - h) + C)
 // sin(x)
@@ -133,8 +136,9 @@
 //   powInt = n < 0 ? 1 / y : y
 //   The relative error is below n * 2^-53.
 //
-// Functions of floats are those of doubles on the extended argument, rounded to float
-// at the end; only exp2Fraction has a float form of its own (attention's inner loop).
+// Functions of floats are those of doubles on the extended argument, rounded to
+// float at the end; only exp2Fraction has a float form of its own (attention's
+// inner loop).
 //
 //===----------------------------------------------------------------------===//
 
@@ -194,23 +198,23 @@ constexpr double piOver2Parts[3] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
 /// (e^r - 1 - r - r^2/2) / r^3 on |r| <= 0.34661 (ln2/2), degree 8; the error
 /// of e^r is below 2^-57.2.
 constexpr double expCoefficients[9] = {
-    0x1.555555555555cp-3, 0x1.5555555553167p-5, 0x1.111111110e56bp-7,
+    0x1.555555555555cp-3,  0x1.5555555553167p-5,  0x1.111111110e56bp-7,
     0x1.6c16c17cf55d8p-10, 0x1.a01a01b679be1p-13, 0x1.a019aa91ab818p-16,
     0x1.71dde8704c7bdp-19, 0x1.28a022da0744dp-22, 0x1.af794ef1b728cp-26};
 
 /// (2^f - 1) / f on |f| <= 0.5, degree 10; the error of 2^f is below 2^-55.9,
 /// all but 2^-58 of it from rounding ln2.
 constexpr double exp2Coefficients[11] = {
-    0x1.62e42fefa39efp-1, 0x1.ebfbdff82c5a5p-3, 0x1.c6b08d704a0d7p-5,
-    0x1.3b2ab6fb9ff50p-7, 0x1.5d87fe78a0e09p-10, 0x1.4309130f30af8p-13,
+    0x1.62e42fefa39efp-1,  0x1.ebfbdff82c5a5p-3,  0x1.c6b08d704a0d7p-5,
+    0x1.3b2ab6fb9ff50p-7,  0x1.5d87fe78a0e09p-10, 0x1.4309130f30af8p-13,
     0x1.ffcbfc7c50ab9p-17, 0x1.62bfc6c9ba9edp-20, 0x1.b524cdd9e5fe2p-24,
     0x1.e61cada8cf3ccp-28, 0x1.ea185bf5d312bp-32};
 
 /// The same in float, degree 5; the error of 2^f is below 2^-25.9 (2^-28.9
 /// before the coefficients are rounded).
-constexpr float exp2CoefficientsFloat[6] = {
-    0x1.62e430p-1f, 0x1.ebfbe0p-3f, 0x1.c6aed0p-5f, 0x1.3b29aap-7f,
-    0x1.5f47b4p-10f, 0x1.448fc6p-13f};
+constexpr float exp2CoefficientsFloat[6] = {0x1.62e430p-1f,  0x1.ebfbe0p-3f,
+                                            0x1.c6aed0p-5f,  0x1.3b29aap-7f,
+                                            0x1.5f47b4p-10f, 0x1.448fc6p-13f};
 
 /// (log((1+s)/(1-s))/s - 2) / z with z = s^2 on 0 <= z <= 0.0295, degree 6;
 /// the error of the logarithm is below 2^-61.1.
@@ -222,32 +226,32 @@ constexpr double logCoefficients[7] = {
 /// (sin(r)/r - 1) / z with z = r^2 on |r| <= 0.7855 (pi/4), degree 5; the error
 /// of sin(r)/r is below 2^-57.2.
 constexpr double sinCoefficients[6] = {
-    -0x1.5555555555549p-3, 0x1.111111110f87ap-7, -0x1.a01a019c119acp-13,
+    -0x1.5555555555549p-3, 0x1.111111110f87ap-7,   -0x1.a01a019c119acp-13,
     0x1.71de3577b72c9p-19, -0x1.ae5e663aa4466p-26, 0x1.5d9300eec41f9p-33};
 
 /// (cos(r) - 1 + z/2) / z^2 with z = r^2 on |r| <= 0.7855, degree 5; the error
 /// of cos(r) is below 2^-59.9.
 constexpr double cosCoefficients[6] = {
-    0x1.555555555554cp-5, -0x1.6c16c16c1517ep-10, 0x1.a01a019cb1bdep-16,
-    -0x1.27e4f809f07fep-22, 0x1.1ee9ebe8f954ap-29, -0x1.8fae9c51d2f71p-37};
+    0x1.555555555554cp-5,   -0x1.6c16c16c1517ep-10, 0x1.a01a019cb1bdep-16,
+    -0x1.27e4f809f07fep-22, 0x1.1ee9ebe8f954ap-29,  -0x1.8fae9c51d2f71p-37};
 
 /// erf(a)/a - 1 in z = a^2 on 0 <= a <= 1, degree 12; error below 2^-55.7.
 constexpr double erfCoefficients[13] = {
-    0x1.06eba8214db69p-3, -0x1.812746b0379e6p-2, 0x1.ce2f21a042b34p-4,
-    -0x1.b82ce31284f35p-6, 0x1.565bcd0dbd8c4p-8, -0x1.c02db3db488b9p-11,
-    0x1.f9a321e4a11ffp-14, -0x1.f4d1e4333af4ap-17, 0x1.b9df304c0c99cp-20,
-    -0x1.5f1f4081cac42p-23, 0x1.f7b9991fed0bdp-27, -0x1.38ac170d74618p-30,
+    0x1.06eba8214db69p-3,   -0x1.812746b0379e6p-2,  0x1.ce2f21a042b34p-4,
+    -0x1.b82ce31284f35p-6,  0x1.565bcd0dbd8c4p-8,   -0x1.c02db3db488b9p-11,
+    0x1.f9a321e4a11ffp-14,  -0x1.f4d1e4333af4ap-17, 0x1.b9df304c0c99cp-20,
+    -0x1.5f1f4081cac42p-23, 0x1.f7b9991fed0bdp-27,  -0x1.38ac170d74618p-30,
     0x1.06273f487d1a1p-34};
 
-/// log(erfc(1 + u)) on 0 <= u <= 5, degree 18; the error times erfc(1 + u), that is
-/// the error of erf, is below 2^-55.8.
+/// log(erfc(1 + u)) on 0 <= u <= 5, degree 18; the error times erfc(1 + u),
+/// that is the error of erf, is below 2^-55.8.
 constexpr double erfcLogCoefficients[19] = {
-    -0x1.d97fbf27aa2a1p+0, -0x1.51c9b0006c23bp+1, -0x1.afabc11a29180p-1,
-    -0x1.5477f09c643b9p-5, 0x1.48c9d3fc0535fp-7, -0x1.033f676c916afp-9,
-    0x1.f1b3fdbcb84d1p-13, 0x1.b8d474a2952a2p-16, -0x1.c793ef34b8273p-16,
-    0x1.423715fd63278p-17, -0x1.13adbd4013705p-19, 0x1.2aad77515a6d3p-23,
-    0x1.a9f2a54cf9c1fp-24, -0x1.c2504fd6d65d5p-25, 0x1.00377a006fae0p-26,
-    -0x1.858564f6c5b4ap-29, 0x1.8a76689416f96p-32, -0x1.e37de62d95b2cp-36,
+    -0x1.d97fbf27aa2a1p+0,  -0x1.51c9b0006c23bp+1,  -0x1.afabc11a29180p-1,
+    -0x1.5477f09c643b9p-5,  0x1.48c9d3fc0535fp-7,   -0x1.033f676c916afp-9,
+    0x1.f1b3fdbcb84d1p-13,  0x1.b8d474a2952a2p-16,  -0x1.c793ef34b8273p-16,
+    0x1.423715fd63278p-17,  -0x1.13adbd4013705p-19, 0x1.2aad77515a6d3p-23,
+    0x1.a9f2a54cf9c1fp-24,  -0x1.c2504fd6d65d5p-25, 0x1.00377a006fae0p-26,
+    -0x1.858564f6c5b4ap-29, 0x1.8a76689416f96p-32,  -0x1.e37de62d95b2cp-36,
     0x1.0f8228a8039e1p-40};
 
 } // namespace mixle::math

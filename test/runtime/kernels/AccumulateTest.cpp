@@ -52,8 +52,8 @@ Sums<T> dotReference(const TokenBlocks &tokens, int64_t k, int64_t n,
       for (int64_t i = 0; i < k; ++i)
         for (int64_t j = 0; j < n; ++j) {
           T sum = 0;
-          for (int64_t t = b; t < std::min(b + tokens.blockLength,
-                                           tokens.tokensPerSequence);
+          for (int64_t t = b;
+               t < std::min(b + tokens.blockLength, tokens.tokensPerSequence);
                ++t) {
             const int64_t row = s * tokens.tokensPerSequence + t;
             sum = std::fma(x[row * k + i], y[row * n + j], sum);
@@ -191,11 +191,10 @@ template <typename T> std::vector<T> extremeValues(Values &values) {
       x.push_back(sign * std::nextafter(std::ldexp(T(1), e), T(0)));
       x.push_back(sign * (std::ldexp(T(1), e) + T(0.5)));
     }
-  for (T v : {std::numeric_limits<T>::infinity(),
-              -std::numeric_limits<T>::infinity(),
-              std::numeric_limits<T>::quiet_NaN(),
-              std::numeric_limits<T>::max(),
-              std::numeric_limits<T>::denorm_min(), T(-0.0)})
+  for (T v :
+       {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(),
+        std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::max(),
+        std::numeric_limits<T>::denorm_min(), T(-0.0)})
     x.push_back(v);
   return x;
 }
@@ -293,16 +292,22 @@ TYPED_TEST(AccumulateTest, NonFiniteInputsStayOutOfOtherElements) {
 }
 
 TEST(Resolve, FloatIsRoundedOnce) {
-  const std::vector<int64_t> sums = {
-      0, 1, -1, (int64_t(1) << 24) + 1, (int64_t(1) << 24) + 3,
-      std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(),
-      (int64_t(1) << 53) + (int64_t(1) << 29) + 1};
+  const std::vector<int64_t> sums = {0,
+                                     1,
+                                     -1,
+                                     (int64_t(1) << 24) + 1,
+                                     (int64_t(1) << 24) + 3,
+                                     std::numeric_limits<int64_t>::max(),
+                                     std::numeric_limits<int64_t>::min(),
+                                     (int64_t(1) << 53) + (int64_t(1) << 29) +
+                                         1};
   for (int32_t exponent : {-60, 0, 20, 126}) {
     std::vector<float> out(sums.size());
     resolve<float>(sums.size(), sums.data(), nullptr, exponent, 3.0f,
                    out.data());
     for (size_t i = 0; i < sums.size(); ++i) {
-      // long double holds an int64 exactly; one rounding to float, exact scaling.
+      // long double holds an int64 exactly; one rounding to float, exact
+      // scaling.
       const float rounded = static_cast<float>((long double)sums[i]);
       EXPECT_EQ(float(std::ldexp(double(rounded), -exponent)) / 3.0f, out[i]);
     }

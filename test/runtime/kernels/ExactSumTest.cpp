@@ -91,8 +91,8 @@ struct Sum {
 };
 
 double anyDouble(Values &values, int64_t lowest, int64_t highest) {
-  const double x = std::ldexp(values.value<double>(),
-                              int(values.integer(lowest, highest)));
+  const double x =
+      std::ldexp(values.value<double>(), int(values.integer(lowest, highest)));
   return std::isfinite(x) ? x : 1.0;
 }
 
@@ -104,8 +104,9 @@ TEST(ExactSum, DoublesOverTheWholeRange) {
     const int64_t centre = values.integer(-1070, 1000);
     const int64_t spread = values.integer(0, 60);
     for (int j = 0; j < 40; ++j) {
-      const double x = anyDouble(values, std::max<int64_t>(centre - spread, -1100),
-                                 std::min<int64_t>(centre + spread, 1015));
+      const double x =
+          anyDouble(values, std::max<int64_t>(centre - spread, -1100),
+                    std::min<int64_t>(centre + spread, 1015));
       sum.view().addDouble(x);
       exact.add(x);
       if (values.integer(0, 3) == 0) { // cancel something
@@ -133,10 +134,10 @@ TEST(ExactSum, KnownSums) {
   EXPECT_EQ(huge, sumOf({huge, huge, huge, -huge, -huge}));
   EXPECT_EQ(std::numeric_limits<double>::infinity(), sumOf({huge, huge}));
   EXPECT_EQ(-std::numeric_limits<double>::infinity(), sumOf({-huge, -huge}));
-  EXPECT_EQ(1.0, sumOf({1, 0x1p-53}));                       // tie to even
-  EXPECT_EQ(1 + 0x1p-52, sumOf({1, 0x1p-53, tiny}));         // just above
-  EXPECT_EQ(1.0, sumOf({1, 0x1p-53, -tiny}));                // just below
-  EXPECT_EQ(1 + 0x1p-51, sumOf({1 + 0x1p-52, 0x1p-53}));     // tie to even
+  EXPECT_EQ(1.0, sumOf({1, 0x1p-53}));                   // tie to even
+  EXPECT_EQ(1 + 0x1p-52, sumOf({1, 0x1p-53, tiny}));     // just above
+  EXPECT_EQ(1.0, sumOf({1, 0x1p-53, -tiny}));            // just below
+  EXPECT_EQ(1 + 0x1p-51, sumOf({1 + 0x1p-52, 0x1p-53})); // tie to even
   EXPECT_EQ(0x1p-1022, sumOf({0x1p-1022 - tiny, tiny}));
 }
 
@@ -180,7 +181,8 @@ TEST(ExactSum, AnyOrderAndSplitGivesEqualLimbs) {
     std::shuffle(x.begin(), x.end(), values.engine);
     std::vector<int64_t> reduced(ExactSum::limbCount, 0); // as all_reduce adds
     for (size_t first = 0; first < x.size();) {
-      const size_t n = std::min<size_t>(x.size() - first, values.integer(1, 200));
+      const size_t n =
+          std::min<size_t>(x.size() - first, values.integer(1, 200));
       Sum part;
       part.view().addDoubles(x.data() + first, n);
       for (int l = 0; l < ExactSum::limbCount; ++l)
@@ -211,15 +213,17 @@ TEST(ExactSum, SumsOfManyRanksFit) {
 TEST(ExactSum, SquaresOfFloats) {
   Values values(3);
   for (int i = 0; i < 60; ++i) {
-    // From similar magnitudes (the fast path) to the whole range (the slow one).
-    const int64_t spread = i % 2 ? values.integer(0, 20) : values.integer(0, 140);
+    // From similar magnitudes (the fast path) to the whole range (the slow
+    // one).
+    const int64_t spread =
+        i % 2 ? values.integer(0, 20) : values.integer(0, 140);
     const int64_t count = values.integer(1, 3000);
     std::vector<float> x(count);
     LongNumber exact;
     const int64_t kept = std::min<int64_t>(count, 300); // the reference is slow
     for (int64_t j = 0; j < kept; ++j) {
-      x[j] = std::ldexp(values.value<float>(), int(values.integer(-spread, 0)) -
-                                                   int(i % 3) * 40);
+      x[j] = std::ldexp(values.value<float>(),
+                        int(values.integer(-spread, 0)) - int(i % 3) * 40);
       exact.addSquare(x[j]);
     }
     std::shuffle(x.begin(), x.end(), values.engine);

@@ -19,8 +19,9 @@ template <typename T> struct Problem {
   std::vector<T> a, b; ///< [rows, K], [K, columns], dense
 };
 
-template <typename T> Problem<T> makeProblem(Values &values, Contraction c,
-                                             int64_t rows, int64_t columns) {
+template <typename T>
+Problem<T> makeProblem(Values &values, Contraction c, int64_t rows,
+                       int64_t columns) {
   return {c, rows, columns, values.values<T>(rows * c.extent()),
           values.values<T>(c.extent() * columns)};
 }
@@ -42,7 +43,8 @@ T granuleChain(const Problem<T> &p, int64_t g, int64_t m, int64_t n) {
 
 /// The definition: the tree over granules lo to lo + n.
 template <typename T>
-T tree(const Problem<T> &p, int64_t lo, int64_t n, int64_t row, int64_t column) {
+T tree(const Problem<T> &p, int64_t lo, int64_t n, int64_t row,
+       int64_t column) {
   if (n == 1)
     return granuleChain(p, lo, row, column);
   int64_t left = 1;
@@ -61,16 +63,15 @@ std::vector<T> reference(const Problem<T> &p, Subtree subtree) {
   return result;
 }
 
-/// What a rank that owns some granules computes, from its own columns of A and rows of
-/// B, with padded leading dimensions; one dense matrix per subtree.
+/// What a rank that owns some granules computes, from its own columns of A and
+/// rows of B, with padded leading dimensions; one dense matrix per subtree.
 template <typename T>
 std::vector<std::vector<T>> runOwned(const Problem<T> &p, int64_t first,
                                      int64_t owned, bool transposeB,
                                      Workspace &workspace, Isa isa) {
   Contraction local = p.c;
   const int64_t begin = std::min(first * p.c.granuleSize, p.c.length);
-  const int64_t end =
-      std::min((first + owned) * p.c.granuleSize, p.c.length);
+  const int64_t end = std::min((first + owned) * p.c.granuleSize, p.c.length);
   local.length = end - begin;
   local.firstGranule = first;
   local.ownedGranules = owned;
@@ -86,8 +87,7 @@ std::vector<std::vector<T>> runOwned(const Problem<T> &p, int64_t first,
         for (int64_t m = 0; m < p.rows; ++m)
           a[m * lda + k] = p.a[m * p.c.extent() + from];
         for (int64_t n = 0; n < p.columns; ++n)
-          b[transposeB ? n * ldb + k : k * ldb + n] =
-              p.b[from * p.columns + n];
+          b[transposeB ? n * ldb + k : k * ldb + n] = p.b[from * p.columns + n];
       }
   const size_t count = ownedSubtrees(p.c.granules, first, owned).size();
   const int64_t ldOut = p.columns + 2;
@@ -185,14 +185,14 @@ TYPED_TEST(GemmTest, RandomStructures) {
     c.granuleSize =
         std::max<int64_t>(1, (c.length + c.granules - 1) / c.granules);
     c.ownedGranules = c.granules;
-    const Problem<T> p = makeProblem<T>(values, c, values.integer(1, 30),
-                                        values.integer(1, 40));
+    const Problem<T> p =
+        makeProblem<T>(values, c, values.integer(1, 30), values.integer(1, 40));
     const int64_t first = values.integer(0, c.granules);
     const int64_t owned = values.integer(0, c.granules - first);
     for (Isa isa : supportedIsas()) {
-      EXPECT_TRUE(sameBits(
-          reference(p, {0, c.granules}),
-          runOwned(p, 0, c.granules, i % 2, workspace, isa)[0]));
+      EXPECT_TRUE(
+          sameBits(reference(p, {0, c.granules}),
+                   runOwned(p, 0, c.granules, i % 2, workspace, isa)[0]));
       const std::vector<Subtree> subtrees =
           ownedSubtrees(c.granules, first, owned);
       const std::vector<std::vector<T>> partials =
@@ -208,7 +208,8 @@ TYPED_TEST(GemmTest, RandomStructures) {
 
 TYPED_TEST(GemmTest, EmptyGranulesTurnMinusZeroIntoPlusZero) {
   using T = TypeParam;
-  // The product underflows to -0, and so does the chain; the tree adds +0 to it.
+  // The product underflows to -0, and so does the chain; the tree adds +0 to
+  // it.
   const T tiny = std::numeric_limits<T>::min();
   Contraction c;
   c.length = 1;
@@ -235,8 +236,7 @@ TYPED_TEST(GemmTest, ARowAloneHasTheBitsThatItHasInABatch) {
   c.granules = c.ownedGranules = 4;
   const Problem<T> batch = makeProblem<T>(values, c, 100, 48);
   for (Isa isa : supportedIsas()) {
-    const std::vector<T> all =
-        runOwned(batch, 0, 4, false, workspace, isa)[0];
+    const std::vector<T> all = runOwned(batch, 0, 4, false, workspace, isa)[0];
     for (int64_t row : {0, 5, 41, 99}) {
       Problem<T> single = batch;
       single.rows = 1;
@@ -277,7 +277,8 @@ TYPED_TEST(GemmTest, PartialsOfAnyRanksCompleteToTheSameTree) {
       const int64_t owned = values.integer(1, c.granules - first);
       for (const Subtree &s : ownedSubtrees(c.granules, first, owned))
         leaves.push_back(s);
-      for (auto &partial : runOwned(p, first, owned, false, workspace, bestIsa()))
+      for (auto &partial :
+           runOwned(p, first, owned, false, workspace, bestIsa()))
         storage.push_back(std::move(partial));
       first += owned;
     }

@@ -94,8 +94,8 @@ TEST(Math, SineNearMultiplesOfPi) {
 TEST(Math, FloatFunctionsAreRoundedDoubles) {
   std::mt19937_64 engine(3);
   for (int i = 0; i < 20000; ++i) {
-    const float x = static_cast<float>(static_cast<double>(engine() >> 40) *
-                                           0x1p-20 - 8);
+    const float x =
+        static_cast<float>(static_cast<double>(engine() >> 40) * 0x1p-20 - 8);
     EXPECT_EQ(math::exp(x), float(math::exp(double(x))));
     EXPECT_EQ(math::tanh(x), float(math::tanh(double(x))));
     EXPECT_LE(std::fabs(math::erf(x) - std::erf((long double)x)), 0x1p-24);
@@ -108,8 +108,8 @@ TEST(Math, Exp2FractionOfFloats) {
     const float f = static_cast<float>(i) * 1e-6f - 0.5f;
     const long double exact = std::exp2((long double)f);
     const double ulp = exact < 1 ? 0x1p-24 : 0x1p-23;
-    worst = std::max(worst,
-                     double(std::fabs(math::exp2Fraction(f) - exact) / ulp));
+    worst =
+        std::max(worst, double(std::fabs(math::exp2Fraction(f) - exact) / ulp));
   }
   EXPECT_LE(worst, 1.0);
   EXPECT_EQ(1.0f, math::exp2Fraction(0.0f));
@@ -190,6 +190,40 @@ TEST(Math, IntegerPowers) {
     EXPECT_LE(std::fabs(got / std::pow(base, (long double)n) - 1), n * 0x1p-53);
     EXPECT_NEAR(double(exact), got, 1e-10);
   }
+}
+
+/// A hash of a function's bits over many arguments, special ones among them.
+template <typename Function> uint64_t hashOf(Function function) {
+  uint64_t hash = 0xcbf29ce484222325;
+  const auto mix = [&](double x) {
+    double y = function(x);
+    y = std::isnan(y) ? nan : y; // payloads and signs of NaN are not promised
+    hash = (hash ^ bitsOf(std::fabs(y)) ^ (y < 0 ? 1 : 0)) * 0x100000001b3;
+    hash ^= hash >> 29;
+  };
+  for (double x : {0.0, -0.0, 1.0, -1.0, infinity, -infinity, nan, 1e300})
+    mix(x);
+  for (int i = -20000; i < 20000; ++i) {
+    const double x = i * 0x1.3p-11;
+    mix(x);
+    mix(x * 16);
+    mix(std::ldexp(x, i % 200));
+  }
+  return hash;
+}
+
+TEST(Math, BitsAreFixed) {
+  // Of the sequences in MathConstants.h on any machine. A difference here means
+  // other bits in every trained model: it is never to be "updated" lightly.
+  EXPECT_EQ(0xf1d5220c66050faau, hashOf(OURS(exp)));
+  EXPECT_EQ(0xc1596ab8116abf47u, hashOf(OURS(exp2)));
+  EXPECT_EQ(0xa823f39bb8257ae4u, hashOf(OURS(log)));
+  EXPECT_EQ(0x95a11c9a2ef50f83u, hashOf(OURS(log1p)));
+  EXPECT_EQ(0x6bb6a227a8cbaa6au, hashOf(OURS(expm1)));
+  EXPECT_EQ(0x1d6b0f03b6e3de12u, hashOf(OURS(tanh)));
+  EXPECT_EQ(0x752d0c17c9d4954du, hashOf(OURS(sin)));
+  EXPECT_EQ(0x14932d5df29f0f5du, hashOf(OURS(cos)));
+  EXPECT_EQ(0xe075c2694b698940u, hashOf(OURS(erf)));
 }
 
 } // namespace

@@ -77,7 +77,8 @@ TYPED_TEST(RandomTest, Moments) {
 
 TYPED_TEST(RandomTest, UniformStaysBelowItsUpperEnd) {
   using T = TypeParam;
-  // One unit in the last place wide: rounding alone would give the end half the time.
+  // One unit in the last place wide: rounding alone would give the end half the
+  // time.
   const T low = 1, high = std::nextafter(T(1), T(2));
   std::vector<T> x(1000);
   philoxUniform<T>(1, 1, 0, 1000, low, high, x.data());

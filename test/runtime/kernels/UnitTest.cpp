@@ -1,7 +1,7 @@
 //===- UnitTest.cpp - When a unit is kept, rerun or refused ---------------===//
 
-#include "runtime/kernels/Accumulate.h"
 #include "TestSupport.h"
+#include "runtime/kernels/Accumulate.h"
 
 #include <limits>
 
@@ -59,7 +59,8 @@ TYPED_TEST(UnitTest, OneRerunSuffices) {
     EXPECT_LE(first.scaleExponent, maxScaleExponent);
     const UnitDecision second =
         decide<T>(first.scaleExponent, amax, blocks, oneToken);
-    EXPECT_EQ(UnitDecision::keep, second.action) << double(amax) << " " << blocks;
+    EXPECT_EQ(UnitDecision::keep, second.action)
+        << double(amax) << " " << blocks;
     EXPECT_EQ(first.scaleExponent, second.scaleExponent);
     // And the sums fit.
     EXPECT_LE(std::ldexp((long double)amax, first.scaleExponent) * blocks,
