@@ -182,6 +182,18 @@ std::vector<std::string> RankExecutor::stateNames() const {
   return names;
 }
 
+Expected<BufferView>
+RankExecutor::accumulatorBuffer(std::string_view name) const {
+  for (size_t i = 0; i < impl->body.buffers.size(); ++i) {
+    const fb::BufferT &buffer = *impl->body.buffers[i];
+    if (buffer.kind == fb::BufferKind::Accumulator && buffer.parameter < 0 &&
+        buffer.name == name)
+      return impl->viewOf(i);
+  }
+  return Status::error("the program has no accumulator '" + std::string(name) +
+                       "'");
+}
+
 Status RankExecutor::forEachOwnedRange(size_t index, std::string_view slot,
                                        const RangeCallback &callback) const {
   return impl->forEachRangeOf(index, slot, true, callback);

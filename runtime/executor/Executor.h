@@ -100,8 +100,8 @@ public:
   Expected<EntryResult> run(std::string_view entry, const EntryInputs &inputs,
                             const std::function<Status()> &reaccumulate = {});
 
-  /// The storage of an entry's output, as the last run() left it; valid until
-  /// the next run(). `elements` counts those of max_rows for an output with
+  /// The storage of an entry's output, as the last run() of that entry left it.
+  /// `elements` counts those of max_rows for an output with
   /// rows.
   Expected<BufferView> output(std::string_view entry,
                               std::string_view role) const;
@@ -128,6 +128,9 @@ public:
   Expected<BufferView> stateBuffer(std::string_view name) const;
   /// The names by which stateBuffer() finds them, in the order of the file.
   std::vector<std::string> stateNames() const;
+  /// An accumulator of no parameter (the running loss and count of a window,
+  /// the highest magnitudes), by its buffer's name.
+  Expected<BufferView> accumulatorBuffer(std::string_view name) const;
 
   using RangeCallback = std::function<Status(const ElementRange &)>;
   /// The elements of a parameter's slot that this rank stands for: over all

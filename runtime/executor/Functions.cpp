@@ -14,6 +14,7 @@ static const detail::FunctionTable &functionTable() {
     detail::addSelectionFunctions(functions);
     detail::addTrainingFunctions(functions);
     detail::addParameterFunctions(functions);
+    detail::addEstimationFunctions(functions);
     std::sort(functions.begin(), functions.end(),
               [](const LibraryFunction &a, const LibraryFunction &b) {
                 return a.name < b.name;

@@ -5,7 +5,8 @@
 // to run it: the verifier and the executor use one table.
 //
 // Names end in _f32 or _f64 where a buffer or a bit pattern depends on the
-// program's type T. Buffers (T where nothing else is said); scalars; floats:
+// program's type T. Buffers (T where nothing else is said; integers of one
+// width serve for each other); scalars; floats:
 //
 //   dot_tree            a, b, c; M N segments length stride_length inner
 //                       granules granule_size first_granule owned_granules
@@ -43,7 +44,8 @@
 //     steps; rate = lr * factor(step + 1), c = 1 - beta^(step + 1).
 //   advance             step i64: += 1
 //   decide_units        units i32, amax u64, rerun i32, finite i32; P
-//     Judges the units of all parameters (Accumulate.h) by max_blocks and
+//     Judges the units of all parameters (Accumulate.h; patterns are those of
+//     the program's precision) by max_blocks and
 //     one_token_blocks of the program's table. finite = 0, units unchanged and
 //     rerun = 0 where a pattern is not finite.
 //   check_commit        count i64, norm f64, flag i32: count > 0, norm finite
@@ -52,6 +54,24 @@
 //   attention_grad      qkv, out, reference i32, normalizer, dout, dqkv; same
 //   initialize_parameter  param; parameter_index: this rank's part
 //   initialize_units    units i32; P: all unset
+//
+//   resolve_sum         acc i64, units i32, out; n unit_index: acc * unit
+//   flag_zero           value i64, flag i32: value == 0
+//
+// Gaussian mixtures (runtime/kernels/Mixture.h; K components of this rank, of which
+// `owned` are there and the rest is padding, from component `first` on):
+//   mixture_features    x, anchor, scale, out; M D full
+//   mixture_forms       weights, means, covariances, anchor, scale, natural,
+//                       factors, constants, centred i32; K owned first D full
+//                       centre_all
+//   mixture_scores      x, means, factors, constants, centred i32, scores;
+//                       M K owned D full: columns of centred components
+//   mixture_step        statistics, total, anchor, scale, weights, means,
+//                       covariances, new_weights, new_means, new_covariances;
+//                       K owned first; text: a specification (MixtureSpec.h)
+//   mixture_status      covariances, status i64; K owned first total D full:
+//                       total - k for the first component k whose covariance is
+//                       not positive definite, 0 if there is none
 //
 // A new group of functions is a file with one `void addXFunctions(table)`,
 // called in Functions.cpp.
@@ -170,6 +190,7 @@ void addMatrixFunctions(FunctionTable &table);
 void addSelectionFunctions(FunctionTable &table);
 void addTrainingFunctions(FunctionTable &table);
 void addParameterFunctions(FunctionTable &table);
+void addEstimationFunctions(FunctionTable &table);
 
 constexpr int64_t anyNumber = std::numeric_limits<int64_t>::max();
 /// Most granules of a dimension and most entries of a table by unit: bounds

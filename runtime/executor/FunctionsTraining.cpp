@@ -252,7 +252,7 @@ struct CheckCommit {
   }
 };
 
-template <typename T> struct DecideUnits {
+struct DecideUnits {
   static Status check(const CallArguments &call, Extent *touched) {
     int64_t p = call.scalars[0];
     for (const auto &parameter : call.program->parameters)
@@ -266,7 +266,14 @@ template <typename T> struct DecideUnits {
     return Status::success();
   }
 
+  /// The patterns are those of the program's type.
   static Status execute(const FunctionCall &call) {
+    return call.rank.program->precision == fb::DataType::F64
+               ? decide<double>(call)
+               : decide<float>(call);
+  }
+
+  template <typename T> static Status decide(const FunctionCall &call) {
     int32_t *units = call.at<int32_t>(0);
     const uint64_t *amax = call.at<const uint64_t>(1);
     int32_t &rerun = *call.at<int32_t>(2), &finite = *call.at<int32_t>(3);
@@ -369,16 +376,6 @@ void addTrainingFunctionsOf(detail::FunctionTable &table) {
                    false,
                    ExactSumOf<T, true>::check,
                    ExactSumOf<T, true>::execute});
-  table.push_back({"decide_units" + suffix,
-                   {{"units", fb::DataType::I32, true},
-                    {"amax", fb::DataType::U64},
-                    {"rerun", fb::DataType::I32, true},
-                    {"finite", fb::DataType::I32, true}},
-                   {{"P", 0, maxUnits}},
-                   {},
-                   false,
-                   DecideUnits<T>::check,
-                   DecideUnits<T>::execute});
 }
 
 } // namespace
@@ -420,6 +417,16 @@ void detail::addTrainingFunctions(FunctionTable &table) {
                    false,
                    Advance::check,
                    Advance::execute});
+  table.push_back({"decide_units",
+                   {{"units", fb::DataType::I32, true},
+                    {"amax", fb::DataType::U64},
+                    {"rerun", fb::DataType::I32, true},
+                    {"finite", fb::DataType::I32, true}},
+                   {{"P", 0, maxUnits}},
+                   {},
+                   false,
+                   DecideUnits::check,
+                   DecideUnits::execute});
   table.push_back({"check_commit",
                    {{"count", DataType::I64},
                     {"norm", DataType::F64},

@@ -19,8 +19,7 @@ Status RankExecutor::Impl::initialize(const ExecutorOptions &options) {
   MIXLE_RETURN_IF_ERROR(scratch.allocate("scratch", body.scratch_bytes));
   for (const auto &buffer : body.buffers) {
     char *base = nullptr;
-    if (buffer->kind == fb::BufferKind::Scratch ||
-        buffer->kind == fb::BufferKind::Output)
+    if (buffer->kind == fb::BufferKind::Scratch)
       base = scratch.data() + buffer->offset;
     else if (buffer->kind != fb::BufferKind::Input)
       base = persistent.data() + buffer->offset;

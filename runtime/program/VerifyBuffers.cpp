@@ -21,11 +21,11 @@ enum class Arena { None, Scratch, Persistent };
 Arena arenaOf(fb::BufferKind kind) {
   switch (kind) {
   case fb::BufferKind::Scratch:
-  case fb::BufferKind::Output:
     return Arena::Scratch;
   case fb::BufferKind::Parameter:
   case fb::BufferKind::State:
   case fb::BufferKind::Accumulator:
+  case fb::BufferKind::Output: // outlives the commands that made it
     return Arena::Persistent;
   case fb::BufferKind::Input:
     break;

@@ -20,6 +20,17 @@ namespace mixle::runtime {
 
 namespace {
 
+bool isFloat(fb::DataType type) {
+  return type == fb::DataType::F32 || type == fb::DataType::F64;
+}
+
+/// Whether a buffer of `type` serves where `wanted` is: integers of one width
+/// are bits alike.
+bool holdsAs(fb::DataType type, fb::DataType wanted) {
+  return type == wanted ||
+         (!isFloat(type) && !isFloat(wanted) && sizeOf(type) == sizeOf(wanted));
+}
+
 constexpr int maxLoopDepth = 2;
 constexpr int64_t maxIterations = 1 << 20;
 
@@ -310,7 +321,7 @@ Status EntryVerifier::verifyCall(const fb::CommandT &command) {
   for (size_t i = 0; i < function->buffers.size(); ++i) {
     const LibraryFunction::Buffer &argument = function->buffers[i];
     const fb::BufferT &buffer = bufferOf(command, i);
-    if (buffer.dtype != argument.dtype)
+    if (!holdsAs(buffer.dtype, argument.dtype))
       return Status::error("argument '" + std::string(argument.name) +
                            "' is buffer '" + buffer.name + "' of " +
                            nameOf(buffer.dtype) + "; expected " +
@@ -354,10 +365,6 @@ int64_t maxPartials(int64_t granules, int64_t perRank) {
     most = std::max(most,
                     maximalSubtrees(first, first + perRank, granules).size());
   return static_cast<int64_t>(most);
-}
-
-bool isFloat(fb::DataType type) {
-  return type == fb::DataType::F32 || type == fb::DataType::F64;
 }
 
 Status EntryVerifier::verifyUpdateOf(const fb::CommandT &command,

@@ -154,8 +154,7 @@ uint32_t ProgramBuilder::buffer(const std::string &name, fb::BufferKind kind,
   made->parameter = parameter;
   made->slot = slot;
   if (kind != fb::BufferKind::Input) {
-    bool scratch =
-        kind == fb::BufferKind::Scratch || kind == fb::BufferKind::Output;
+    bool scratch = kind == fb::BufferKind::Scratch;
     int64_t &end = scratch ? body().scratch_bytes : body().persistent_bytes;
     made->offset = end;
     int64_t bytes =

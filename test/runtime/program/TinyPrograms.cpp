@@ -124,7 +124,7 @@ fb::ProgramT tinyTrainingProgram(const ParallelPlan &plan) {
         everywhere,
         {sum("amax", fb::Payload::Message, everywhere, DataType::U64, 1)});
   }
-  s.call("decide_units_f32", {units, amax, flags, finite}, {constant(1)});
+  s.call("decide_units", {units, amax, flags, finite}, {constant(1)});
   s.retry(flags);
   s.commitIf(finite, "non_finite");
   if (!dp.empty()) {
