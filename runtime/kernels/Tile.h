@@ -7,12 +7,12 @@
 // each of which is one FMA chain, so its shape never shows in the bits.
 //
 // Why no libxsmm: its fp32 tiles turned out to be chains on AVX2 too (every
-// shape that bench/kernels tries), but are no faster. On one Zen 3 core with a
-// peak of 103 GFLOP/s these kernels reach 90 to 97 with B packed inside the
-// call, libxsmm's best tile (32 columns) 90 to 101 and its others 60 to 98 with
-// B packed in advance. Ours are chains by construction, add the tree's partials
-// while a tile is in registers, round to integers there, and need no code
-// generated at run time.
+// shape that bench/kernels tries), but gain too little. On one Zen 3 core with
+// a peak of 103 GFLOP/s these kernels reach 83 to 97, packing B inside the
+// call; libxsmm's best tile (32 columns) reaches 89 to 101, its others 60 to
+// 98, with B packed in advance. Ours are chains by construction, add the tree's
+// partials while a tile is in registers, round to integers there, and generate
+// no code at run time.
 //
 //===----------------------------------------------------------------------===//
 
