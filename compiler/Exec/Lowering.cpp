@@ -248,7 +248,7 @@ FlatSymbolRefAttr EntryLowering::persistentFor(StringRef role,
                           builder.getI64Type(), n * limbs, 0, of.getValue());
   }
   if (role == "counter")
-    return program.buffer("step", "state", builder.getI64Type(), 1, 0, {}, "step");
+    return program.buffer("state.step", "state", builder.getI64Type(), 1, 0, {}, "step");
   // Running scalars. An evaluation has its own, so that it can come between the
   // calls of a window.
   std::string name = role.str();

@@ -100,7 +100,6 @@ struct FormAccumulatorsPass : mlir::mixle::impl::FormAccumulatorsBase<FormAccumu
     SmallVector<Value> returned;
     SmallVector<Type> resultTypes;
     SmallVector<DictionaryAttr> resultAttrs;
-    SmallVector<Type> newArguments;
     for (unsigned i = 0; i < entry.getNumResults(); ++i) {
       Value value = terminator.getOperand(i);
       auto dictionary = DictionaryAttr::get(entry.getContext(), entry.getResultAttrs(i));
@@ -156,10 +155,12 @@ struct FormAccumulatorsPass : mlir::mixle::impl::FormAccumulatorsBase<FormAccumu
     entry.setAllResultAttrs(resultAttrs);
     entry.setSymName("accumulate");
     // What the accumulators replaced is dead now.
-    for (Operation &op : llvm::make_early_inc_range(
-             llvm::reverse(entry.getBody().front().without_terminator())))
-      if (op.use_empty() && isPure(&op))
-        op.erase();
+    SmallVector<Operation *> ops;
+    for (Operation &op : entry.getBody().front().without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : llvm::reverse(ops))
+      if (op->use_empty() && isPure(op))
+        op->erase();
     return success();
   }
 };

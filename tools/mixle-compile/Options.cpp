@@ -4,6 +4,7 @@
 #include "runtime/base/KeyValues.h"
 #include "runtime/training/Schedule.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mixle;

@@ -25,8 +25,9 @@
 #include <cstdio>
 #include <exception>
 
+
 using namespace mlir;
-using mixle::tools::CompileOptions;
+using ::mixle::tools::CompileOptions;
 namespace rt = ::mixle::runtime;
 
 static int fail(const std::string &message) {
