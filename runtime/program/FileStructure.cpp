@@ -7,6 +7,32 @@ namespace mixle::runtime {
 
 namespace {
 
+/// Whether bytes are UTF-8, as the format's texts are.
+bool isUtf8(const char *data, size_t size) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(data[i]); };
+  for (size_t i = 0; i < size;) {
+    unsigned char lead = byte(i);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    size_t more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+    if (lead < 0xc2 || lead > 0xf4 || more >= size - i)
+      return false;
+    for (size_t k = 1; k <= more; ++k)
+      if ((byte(i + k) & 0xc0) != 0x80)
+        return false;
+    // Overlong forms, surrogates and what lies beyond the last code point.
+    if ((lead == 0xe0 && byte(i + 1) < 0xa0) ||
+        (lead == 0xed && byte(i + 1) > 0x9f) ||
+        (lead == 0xf0 && byte(i + 1) < 0x90) ||
+        (lead == 0xf4 && byte(i + 1) > 0x8f))
+      return false;
+    i += more + 1;
+  }
+  return true;
+}
+
 /// Adds up what unpacking will copy. A table may be reached through several
 /// offsets, so a small file can describe a large object.
 class Walk {
@@ -14,6 +40,7 @@ public:
   explicit Walk(uint64_t limit) : limit(limit) {}
 
   bool aligned = true;
+  bool readable = true;
   bool affordable() const { return total <= limit; }
 
   void program(const fb::Program &p) {
@@ -101,7 +128,10 @@ private:
       table(list->Get(i), visit);
   }
   void text(const flatbuffers::String *value) {
-    total += value ? value->size() : 0;
+    if (!value)
+      return;
+    total += value->size();
+    readable = readable && isUtf8(value->c_str(), value->size());
   }
   void texts(const Tables<flatbuffers::String> *list) {
     for (flatbuffers::uoffset_t i = 0; list && i < list->size() && affordable();
@@ -139,6 +169,8 @@ Status checkFileStructure(const fb::Program &program, uint64_t bytes) {
                          "more than 16 times its size");
   if (!walk.aligned)
     return Status::error("its structure is damaged (numbers are not aligned)");
+  if (!walk.readable)
+    return Status::error("its structure is damaged (a text is not UTF-8)");
   return Status::success();
 }
 

@@ -11,8 +11,9 @@
 namespace mixle::runtime {
 
 /// What the FlatBuffers verifier leaves unchecked: that vectors of numbers are
-/// aligned, and that parts of the file are not used so often that unpacking
-/// them would take much more memory than the file's `bytes`.
+/// aligned, that texts are UTF-8, and that parts of the file are not used so
+/// often that unpacking them would take much more memory than the file's
+/// `bytes`.
 Status checkFileStructure(const fb::Program &program, uint64_t bytes);
 
 /// Refuses another version, naming both.

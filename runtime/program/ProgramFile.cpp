@@ -74,6 +74,17 @@ void repairTrailer(std::string &bytes) {
   std::memcpy(&bytes[content + digestBytes], trailerMagic, magicBytes);
 }
 
+/// A message on one line, whatever the names in a damaged file are.
+static Status printable(const Status &status) {
+  if (status.ok())
+    return status;
+  std::string text = status.message();
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      c = '?';
+  return Status::error(text);
+}
+
 Status writeProgram(const fb::ProgramT &program, const std::string &path) {
   MIXLE_RETURN_IF_ERROR(
       verifyProgram(program).withContext("refusing to write '" + path + "'"));
@@ -135,7 +146,8 @@ parseProgram(const uint8_t *data, uint64_t size, const std::string &path) {
         checkSchemaVersion((*root)->schema_version()).withContext(context));
     auto loaded = std::make_shared<LoadedProgram>();
     (*root)->UnPackTo(&loaded->program);
-    MIXLE_RETURN_IF_ERROR(verifyProgram(loaded->program).withContext(context));
+    MIXLE_RETURN_IF_ERROR(
+        printable(verifyProgram(loaded->program)).withContext(context));
     loaded->plan = planOf(loaded->program);
     std::memcpy(loaded->digest.data(), data + size - trailerBytes, digestBytes);
     loaded->fileBytes = size;
