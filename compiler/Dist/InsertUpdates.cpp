@@ -51,7 +51,8 @@ struct InsertUpdatesPass
       return signalPassFailure();
     }
     fast = program.getNumerics() == "fast";
-    shardSize = mesh.sizeOf("dp_shard");
+    // Estimators are small: dp_shard shards their rows and nothing else.
+    shardSize = program.getKind() == "estimation" ? 1 : mesh.sizeOf("dp_shard");
     for (auto entry : program.getOps<mx::EntryOp>()) {
       counter = 0;
       insert(entry);
@@ -78,6 +79,8 @@ struct InsertUpdatesPass
 
   void insert(mx::EntryOp entry) {
     Block &body = entry.getBody().front();
+    if (shardSize > 1)
+      markSumsOverShards(entry);
     // Partial values that ops make.
     for (Operation &op : llvm::make_early_inc_range(body)) {
       if (isa<UpdateOp>(op))
@@ -90,6 +93,22 @@ struct InsertUpdatesPass
       if (shardSize > 1 &&
           mx::argumentOf(entry, argument.getArgNumber()))
         shardArgument(entry, argument);
+    }
+  }
+
+  /// Under dp_shard a step works on flat parts of the gradients, so its sums over
+  /// them (the norm) are partial over dp_shard too.
+  void markSumsOverShards(mx::EntryOp entry) {
+    if (entry.getSymName() != "step")
+      return;
+    for (auto sum : entry.getBody().getOps<mx::ExactSumOp>()) {
+      Placement placement = placementOf(sum.getResult());
+      placement.partial.push_back("dp_shard");
+      llvm::sort(placement.partial, [](StringRef a, StringRef b) {
+        return llvm::find(kAxes, a) < llvm::find(kAxes, b);
+      });
+      placement.merge = "exact";
+      setPlacement(sum.getResult(), placement);
     }
   }
 

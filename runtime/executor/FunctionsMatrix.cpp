@@ -13,8 +13,11 @@ namespace {
 using detail::anyNumber;
 using detail::maxGranules;
 
-/// The range of granules that a rank owns lies within all of them.
+/// The range of granules that a rank owns lies within all of them; a rank that
+/// owns none may begin anywhere.
 Status checkGranules(int64_t granules, int64_t first, int64_t owned) {
+  if (owned == 0)
+    return Status::success();
   if (owned > granules || first > granules - owned)
     return Status::error("granules " + std::to_string(first) + " to " +
                          std::to_string(first + owned) + " are not among the " +
