@@ -286,7 +286,7 @@ void KernelEmitter::emitGroups(Nest &nest, ArrayRef<Group> groups,
       whole = ops.i64(group.fixed / kLanes * kLanes);
     else if (group.fixed % kLanes)
       on(level, [&] { whole = ops.logicalAnd(end, ops.i64(-kLanes)); });
-    if (group.dynamic || group.fixed >= kLanes)
+    if (group.dynamic || group.fixed >= kLanes || group.fixed == 0)
       loop(level, ops.i64(0), whole, kLanes, {},
            [&](Level *inner, Value variable, ValueRange) {
              return body(inner, variable, true);
