@@ -31,7 +31,7 @@
 using namespace mlir;
 
 static void registerDialects(DialectRegistry &registry) {
-  registry.insert<mixle::MixleDialect>();
+  registry.insert<::mlir::mixle::MixleDialect>();
 #ifdef MIXLE_HAS_DIST_DIALECT
   registry.insert<dist::DistDialect>();
 #endif
@@ -47,7 +47,7 @@ static void registerDialects(DialectRegistry &registry) {
 /// function per library.
 static void registerPasses() {
 #ifdef MIXLE_HAS_PIPELINE
-  mixle::registerAllPasses();
+  ::mlir::mixle::registerAllPasses();
 #else
   registerCanonicalizerPass();
   registerCSEPass();
@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerDialects(registry);
 #ifdef MIXLE_HAS_PIPELINE
-  mixle::registerCodegenDialects(registry);
+  ::mlir::mixle::registerCodegenDialects(registry);
 #endif
   registerPasses();
   return asMainReturnCode(
