@@ -325,7 +325,7 @@ void addTrainingFunctionsOf(detail::FunctionTable &table) {
   table.push_back({"accumulate_dot" + suffix,
                    {acc, {"x", type}, {"y", type}, units, amax},
                    {{"sequences", 0, anyNumber},
-                    {"tokens", 1, anyNumber},
+                    {"tokens", 0, anyNumber},
                     {"block", 1, anyNumber},
                     {"K", 0, anyNumber},
                     {"N", 0, anyNumber},
