@@ -122,7 +122,7 @@ def Mixle_SinOp : Mixle_UnaryOp<"sin", "Elementwise sine (radians).">;
 def Mixle_CosOp : Mixle_UnaryOp<"cos", "Elementwise cosine (radians).">;
 def Mixle_SqrtOp : Mixle_UnaryOp<"sqrt", "Elementwise square root, correctly rounded.">;
 def Mixle_AbsOp : Mixle_UnaryOp<"abs", "Elementwise absolute value.">;
-def Mixle_SiluOp : Mixle_UnaryOp<"silu", "x / (1 + e^-x).">;
+def Mixle_SiluOp : Mixle_UnaryOp<"silu", "x / (1 + e^-x), in f64 and rounded once.">;
 
 def Mixle_GeluOp : Mixle_PointwiseOp<"gelu", [SameOperandsAndResultType, Mixle_HasGradient]> {
   let summary = "Gaussian error linear unit, exact (erf) or with the tanh approximation.";
@@ -130,6 +130,9 @@ def Mixle_GeluOp : Mixle_PointwiseOp<"gelu", [SameOperandsAndResultType, Mixle_H
     `approximate = "none"`: 0.5 x (1 + erf(x / sqrt 2)).
     `approximate = "tanh"`: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))),
     Hugging Face's `gelu_new`.
+    Computed in f64 and rounded once. `none`: fma(h, erf(x sqrt(1/2)), h) with
+    h = 0.5 x. `tanh`: x / d, d = 1 + exp(x fma(-2ck, x^2, -2c)), c = sqrt(2/pi),
+    k = 0.044715, which is the same function.
     Constraint (G1): `approximate` is one of the two.
   }];
   let arguments = (ins Mixle_FloatTensor:$input,
@@ -142,6 +145,9 @@ def Mixle_GeluOp : Mixle_PointwiseOp<"gelu", [SameOperandsAndResultType, Mixle_H
 def Mixle_GeluGradOp : Mixle_PointwiseOp<"gelu_grad", [SameOperandsAndResultType]> {
   let summary = "Cotangent of gelu's input: d(gelu)/dx at `input` times `cotangent`.";
   let description = [{
+    Computed in f64 and rounded once, after the product of slope and cotangent.
+    `none`: fma(x / sqrt(2 pi), exp(-0.5 x^2), fma(0.5, erf(x sqrt(1/2)), 0.5)).
+    `tanh`: fma((x s) (1 - s), fma(6ck, x^2, 2c), s) with s = 1/d as in gelu.
     Constraint (G1): `approximate` is `none` or `tanh`.
   }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$cotangent,
@@ -162,9 +168,9 @@ class Mixle_BinaryOp<string mnemonic, string text>
 def Mixle_AddOp : Mixle_BinaryOp<"add", "Elementwise sum.">;
 def Mixle_SubOp : Mixle_BinaryOp<"sub", "Elementwise difference.">;
 def Mixle_MulOp : Mixle_BinaryOp<"mul", "Elementwise product.">;
-def Mixle_DivOp : Mixle_BinaryOp<"div", "Elementwise quotient, correctly rounded.">;
-def Mixle_MaxOp : Mixle_BinaryOp<"max", "Elementwise maximum; a NaN operand gives NaN.">;
-def Mixle_MinOp : Mixle_BinaryOp<"min", "Elementwise minimum; a NaN operand gives NaN.">;
+def Mixle_DivOp : Mixle_BinaryOp<"div", "Elementwise quotient, correctly rounded (integers: towards zero, x / 0 = 0).">;
+def Mixle_MaxOp : Mixle_BinaryOp<"max", "Elementwise maximum; a NaN operand gives NaN; -0 is below +0.">;
+def Mixle_MinOp : Mixle_BinaryOp<"min", "Elementwise minimum; a NaN operand gives NaN; -0 is below +0.">;
 
 def Mixle_CompareOp : Mixle_PointwiseOp<"compare", [SameTypeOperands,
     Mixle_InfersTypes]> {
@@ -193,6 +199,8 @@ def Mixle_SelectOp : Mixle_PointwiseOp<"select", [AllTypesMatch<["on_true", "on_
 def Mixle_ConvertOp : Mixle_PointwiseOp<"convert", [Mixle_HasGradient]> {
   let summary = "Elementwise conversion to another element type (to nearest even; float to int truncates).";
   let description = [{
+    A float beyond an integer's range gives the nearest integer, NaN gives 0; as a
+    boolean, whatever is not zero is true.
     Constraint (C3): the shape is unchanged.
   }];
   let arguments = (ins Mixle_Tensor:$input);
@@ -380,6 +388,9 @@ def Mixle_LayerNormOp : Mixle_InferredOp<"layer_norm", [Mixle_HasGradient]> {
   let description = [{
     Biased variance, two passes (mean, then centred squares). `mean` and `rstd`
     are results for the backward pass. Source: Ba, Kiros, Hinton 2016.
+    Order, in the type of the tensors: mean = sum(x) / D; d = x - mean; rstd =
+    1 / sqrt(sum(d^2) / D + eps); fma(d rstd, gain, bias). Sums have the 16 lanes of
+    `mixle.reduce`; sums of products are FMAs in their lane.
     Constraint (N1): `gain` and `bias` have the last dimension of `input`.
   }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$gain, Mixle_FloatTensor:$bias,
@@ -396,6 +407,8 @@ def Mixle_LayerNormGradOp : Mixle_InferredOp<"layer_norm_grad"> {
     With xhat = (x - mean) rstd and g = dy * gain:
     dx = rstd (g - sum(g)/D - xhat sum(g xhat)/D); gain_terms = dy xhat
     (their sum over rows is the gain's gradient, that of dy the bias').
+    Order: xhat = (x - mean) rstd; a = sum(g) / D; b = sum(g xhat) / D;
+    dx = rstd fma(-xhat, b, g - a). Sums as in layer_norm.
     Constraints (N1) as layer_norm; (N2): `mean` and `rstd` have the shape of the
     rows of `input`, `cotangent` that of `input`.
   }];
@@ -411,6 +424,7 @@ def Mixle_LayerNormGradOp : Mixle_InferredOp<"layer_norm_grad"> {
 def Mixle_RmsNormOp : Mixle_InferredOp<"rms_norm", [Mixle_HasGradient]> {
   let summary = "x / sqrt(mean(x^2) + eps) * gain over the last dimension.";
   let description = [{
+    Order: rstd = 1 / sqrt(sum(x^2) / D + eps); (x rstd) gain. Sums as in layer_norm.
     Constraint (N1): `gain` has the last dimension of `input`.
   }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$gain, F64Attr:$epsilon);
@@ -422,7 +436,8 @@ def Mixle_RmsNormGradOp : Mixle_InferredOp<"rms_norm_grad"> {
   let summary = "Cotangents of rms_norm: dx, and the per-row terms of dgain.";
   let description = [{
     With xhat = x rstd and g = dy * gain: dx = rstd (g - xhat sum(g xhat)/D);
-    gain_terms = dy xhat. Constraints (N1), (N2) as layer_norm_grad.
+    gain_terms = dy xhat. Order: b = sum(g xhat) / D; dx = rstd fma(-xhat, b, g).
+    Constraints (N1), (N2) as layer_norm_grad.
   }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$gain, Mixle_FloatTensor:$rstd,
       Mixle_FloatTensor:$cotangent);
@@ -546,6 +561,7 @@ def Mixle_CrossEntropyOp : Mixle_PointwiseOp<"cross_entropy", [
     AllTypesMatch<["maximum", "sum", "target", "result"]>]> {
   let summary = "maximum + log(sum) - target, or 0 where the label is `ignore`.";
   let description = [{
+    (maximum + log(sum)) - target in f64, rounded once.
     Constraint (L1): `labels` has the shape of the others.
   }];
   let arguments = (ins Mixle_FloatTensor:$maximum, Mixle_FloatTensor:$sum, Mixle_FloatTensor:$target,
@@ -556,7 +572,7 @@ def Mixle_CrossEntropyOp : Mixle_PointwiseOp<"cross_entropy", [
 }
 
 def Mixle_LogAddOp : Mixle_PointwiseOp<"log_add", [SameOperandsAndResultType]> {
-  let summary = "maximum + log(sum), the end of a logsumexp; -inf when the maximum is.";
+  let summary = "maximum + log(sum) in f64, rounded once: the end of a logsumexp; -inf when the maximum is.";
   let arguments = (ins Mixle_FloatTensor:$maximum, Mixle_FloatTensor:$sum);
   let results = (outs Mixle_FloatTensor:$result);
   let assemblyFormat = "$maximum `,` $sum attr-dict `:` type($result)";
@@ -565,6 +581,7 @@ def Mixle_LogAddOp : Mixle_PointwiseOp<"log_add", [SameOperandsAndResultType]> {
 def Mixle_SoftmaxCrossEntropyGradOp : Mixle_InferredOp<"softmax_cross_entropy_grad"> {
   let summary = "(softmax(logits) - onehot(label)) * cotangent; 0 rows where ignored.";
   let description = [{
+    Order: p = exp(x - maximum) / sum; p - 1 in the label's column; times cotangent.
     A label outside the columns, other than `ignore`, has its one in another part
     of the vocabulary: nothing is subtracted.
     Constraints (L1) as softmax_cross_entropy; (L2): `maximum`, `sum` and
@@ -723,7 +740,8 @@ def Mixle_SgdStepOp : Mixle_PointwiseOp<"sgd_step", [
   let summary = "SGD with momentum: m' = mu m + c g; p' = p (1 - lr wd) - lr m'.";
   let description = [{
     c is the clipping coefficient. Scalars are f64 tensors of rank 0; each
-    coefficient is formed in f64 and rounded once to the parameter's type.
+    coefficient is formed in f64 and rounded once to the parameter's type:
+    decay = 1 - lr wd. Order: m' = fma(mu, m, c g); p' = fma(-lr, m', p decay).
     Constraint (O1): `rate` and `coefficient` are scalars of rank 0.
   }];
   let arguments = (ins Mixle_FloatTensor:$parameter, Mixle_FloatTensor:$momentum, Mixle_FloatTensor:$gradient,
@@ -742,6 +760,11 @@ def Mixle_AdamStepOp : Mixle_PointwiseOp<"adam_step", [
     v' = b2 v + (1-b2) g^2; p' = p (1 - lr wd) - (lr / c1) m' / (sqrt(v') / sqrt(c2) + eps),
     the decay factor only when decoupled.
     c1, c2 are the corrections of `mixle.schedule`.
+    Coefficients are formed in f64 and rounded once to the parameter's type: b1,
+    r1 = 1 - b1, b2, r2 = 1 - b2, decay = 1 - lr wd, alpha = lr / c1, q = sqrt(c2), c,
+    wd, eps. Order: g = c gradient; g = fma(wd, p, g) if not decoupled;
+    m' = fma(b1, m, r1 g); v' = fma(b2, v, r2 (g g)); d = sqrt(v') / q + eps;
+    p' = fma(-alpha, m' / d, p decay), or p in place of p decay if not decoupled.
     Constraint (O1): `rate`, `coefficient` and the corrections are scalars of rank 0.
     Source: Kingma and Ba 2015; Loshchilov and Hutter 2019.
   }];
