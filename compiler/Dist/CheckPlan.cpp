@@ -43,6 +43,13 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
       program.emitError(status.message());
       return signalPassFailure();
     }
+    if (program.getKind() == "estimation" &&
+        (parallel.microbatches > 1 || parallel.gradientAccumulationSteps > 1)) {
+      program.emitError("backend cpu: an estimator takes its rows in tiles and has "
+                        "neither microbatches nor accumulation steps; use "
+                        "microbatches=1 and gradient_accumulation_steps=1");
+      return signalPassFailure();
+    }
     if (failed(checkFactors(program, parallel.tp)))
       return signalPassFailure();
 

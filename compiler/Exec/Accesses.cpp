@@ -35,6 +35,12 @@ CallEffects effectsOf(StringRef function) {
       .Case("attention", {b1 | b2 | b3, 0})
       .Case("attention_grad", {b5, 0})
       .Cases({"initialize_parameter", "initialize_units"}, {b0, 0})
+      .Case("mixture_features", {b3, 0})
+      .Case("mixture_forms", {b5 | 64 | 128 | 256, 0})
+      .Case("mixture_scores", {b5, b5})
+      .Case("mixture_step", {128 | 256 | 512, 0})
+      .Cases({"mixture_status", "flag_zero"}, {b1, 0})
+      .Case("resolve_sum", {b2, 0})
       // What is not known is taken to read and write everything.
       .Default({~0u, ~0u});
 }

@@ -115,6 +115,8 @@ struct LowerPass : mlir::exec::impl::LowerBase<LowerPass> {
   void describeParameters(ProgramLowering &program) {
     OpBuilder builder = OpBuilder::atBlockEnd(&program.target.getBody().front());
     int64_t tp = program.mesh.sizeOf("tp"), shards = program.mesh.sizeOf("dp_shard");
+    if (program.source.getKind() == "estimation")
+      shards = 1;
     for (auto parameter : program.source.getOps<mx::ParameterOp>()) {
       auto type = cast<RankedTensorType>(parameter.getType());
       NamedAttrList layout;

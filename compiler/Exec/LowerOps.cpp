@@ -213,6 +213,9 @@ LogicalResult EntryLowering::lowerOp(Operation *op) {
              o.getSchedule());
         return success();
       })
+      .Case<mx::MixtureFeaturesOp, mx::MixtureFormsOp, mx::CentredScoresOp,
+            mx::ResolveSumOp, mx::MixtureStepOp, mx::MixtureStatusOp>(
+          [&](Operation *o) { return lowerEstimation(o); })
       .Case<mx::LayerNormOp, mx::LayerNormGradOp, mx::RmsNormOp,
             mx::RmsNormGradOp, mx::RowMaxOp, mx::SoftmaxCrossEntropyGradOp,
             mx::SoftmaxScaleOp, mx::TransposeOp, mx::SliceOp, mx::PadOp,
@@ -367,10 +370,17 @@ LogicalResult EntryLowering::lowerUpdate(dist::UpdateOp op) {
     auto [granules, perRank] = trees.lookup(op.getInput());
     if (!granules)
       return op.emitError("completes a value that no tree contraction made");
-    to = scratch(resultType);
-    collective = "tree_all_reduce";
-    buffers = {from, to};
-    scalars = {count(resultType), program.constant(granules), program.constant(perRank)};
+    // In fast mode the granules follow the plan: one each is a plain sum.
+    if (op.getReductionOrder() == "any" && granules == program.mesh.sizeOf("tp")) {
+      buffers = {from};
+      scalars = {count(resultType)};
+    } else {
+      op.setReductionOrder("tree");
+      to = scratch(resultType);
+      collective = "tree_all_reduce";
+      buffers = {from, to};
+      scalars = {count(resultType), program.constant(granules), program.constant(perRank)};
+    }
   } else {
     buffers = {from};
     ScalarAttr n = count(type);
@@ -403,12 +413,23 @@ LogicalResult EntryLowering::lowerUpdate(dist::UpdateOp op) {
 
 LogicalResult EntryLowering::lowerReturn(mx::ReturnOp op) {
   SmallVector<Attribute> outputs;
+  bool estimate = entry.getSymName() == "estimate";
+  if (estimate)
+    guardEstimate(op);
   for (unsigned i = 0; i < entry.getNumResults(); ++i) {
     StringRef role = mx::resultRole(entry, i);
     Value value = op.getOperand(i);
     auto type = cast<RankedTensorType>(value.getType());
     if (role == "parameter" || role == "state") {
-      // Written in place by the op that made it.
+      // Written in place by the op that made it; an M-step's results are first
+      // judged as a whole.
+      if (estimate) {
+        CopyOp::create(builder, op.getLoc(), bufferOf(value),
+                       destinations.lookup(value),
+                       program.constant(perRow(type) *
+                                        elementBytes(type.getElementType())));
+        continue;
+      }
       if (bufferOf(value) != destinations.lookup(value))
         return op.emitError("new state of ")
                << entry.getResultAttr(i, mx::kOfAttr) << " is made by no kernel";
@@ -437,7 +458,7 @@ LogicalResult EntryLowering::lowerReturn(mx::ReturnOp op) {
          builder.getNamedAttr("buffer", to)}));
   }
   if (entry.getSymName() == "step")
-    call("advance", {program.buffer("step", "state", builder.getI64Type(), 1, 0, {}, "step")}, {});
+    call("advance", {program.buffer("state.step", "state", builder.getI64Type(), 1, 0, {}, "step")}, {});
   target.setOutputsAttr(builder.getArrayAttr(outputs));
   return success();
 }

@@ -86,6 +86,9 @@ private:
   LogicalResult lowerRowSumExp(mx::RowSumExpOp op);
   Value transposed(Operation *where, Value value, ArrayRef<int64_t> permutation);
   void guardCommit();
+  // Mixtures (LowerEstimation.cpp).
+  LogicalResult lowerEstimation(Operation *op);
+  void guardEstimate(mx::ReturnOp op);
 
   // Commands.
   void call(Twine function, ArrayRef<FlatSymbolRefAttr> buffers,

@@ -539,6 +539,7 @@ def Mixle_RowGranuleSumsOp : Mixle_InferredOp<"row_granule_sums"> {
     input [..., V], result [..., granules]; column g is sum(exp(x - maximum)) over
     the valid columns of granule g, 0 if there are none. Made when row_sum_exp is
     lowered: the tree over granules may cross ranks.
+    Constraints (L2), (L3) as row_sum_exp.
   }];
   let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$maximum,
       I64Attr:$granules, I64Attr:$granule_size);
@@ -777,5 +778,7 @@ def Mixle_AdamStepOp : Mixle_PointwiseOp<"adam_step", [
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
+
+include "dialects/Mixle/MixleEstimation.td"
 
 #endif // MIXLE_OPS_TD

@@ -135,8 +135,18 @@ PlacementRule ReshapeOp::getPlacementRule() {
       in[i++] = out[j++] = b.rule.addFactor();
       continue;
     }
-    // One group of dimensions with equal products.
-    int factor = b.rule.addFactor();
+    // A dimension of size one stands between no elements: it joins no group.
+    if (a == 1) {
+      ++i;
+      continue;
+    }
+    if (c == 1) {
+      ++j;
+      continue;
+    }
+    // One group of dimensions with equal products. Where neither leading size
+    // divides the other, hardly any cut falls between elements of both.
+    int factor = b.rule.addFactor(Merge::None, a % c == 0 || c % a == 0);
     in[i] = out[j] = factor;
     ++i, ++j;
     while (a != c && (i < from.getRank() || j < to.getRank())) {
@@ -342,6 +352,8 @@ PlacementRule AttentionGradOp::getPlacementRule() {
 static double attentionFlops(RankedTensorType qkv, bool causal) {
   double tokens = static_cast<double>(qkv.getDimSize(1));
   double pairs = causal ? tokens * (tokens + 1) / 2 : tokens * tokens;
+  if (!qkv.isDynamicDim(0))
+    pairs *= static_cast<double>(qkv.getDimSize(0));
   return 4 * pairs * static_cast<double>(qkv.getDimSize(3) * qkv.getDimSize(4));
 }
 Cost AttentionOp::getCost() {
@@ -390,7 +402,7 @@ PlacementRule RowGranuleSumsOp::getPlacementRule() {
   // Made after placement, on local tensors.
   RowFactors f(getInput(), Merge::None, false);
   SmallVector<int> result = f.rows;
-  result.push_back(f.builder.rule.addFactor());
+  result.push_back(f.builder.rule.addFactor(Merge::None, false));
   f.builder.operand(f.all).operand(f.rows).result(result);
   return f.builder.rule;
 }
@@ -436,12 +448,11 @@ PlacementRule AccumulateDotOp::getPlacementRule() {
 }
 
 Cost AccumulateDotOp::getCost() {
-  return costWithFlops(*this, 2 * elements(getLhs()) * elements(getResult()) /
-                                  elements(getLhs()) *
-                                  (getDataDims() == 2
-                                       ? static_cast<double>(
-                                             getLhs().getType().getDimSize(1))
-                                       : 1));
+  double terms = 1;
+  for (int64_t d : getLhs().getType().getShape().take_front(getDataDims()))
+    if (!ShapedType::isDynamic(d))
+      terms *= static_cast<double>(d);
+  return costWithFlops(*this, 2 * terms * elements(getResult()));
 }
 
 PlacementRule AccumulateRowsOp::getPlacementRule() {

@@ -413,7 +413,14 @@ static LogicalResult inferRowGranuleSumsOp(MLIRContext *,
                                            SmallVectorImpl<Type> &types) {
   auto input = tensorOf(op.getInput());
   if (input.getRank() < 1)
-    return fail(loc, "needs at least one dimension, got ", input);
+    return fail(loc, "(L2) needs at least one dimension, got ", input);
+  auto granules = static_cast<int64_t>(op.getGranules());
+  auto granuleSize = static_cast<int64_t>(op.getGranuleSize());
+  if (failed(checkShape(loc, "(L2)", "maximum", op.getMaximum(),
+                        rowShape(input))) ||
+      failed(checkGranules(loc, "(L3)", granules, granuleSize,
+                           input.getShape().back())))
+    return failure();
   Shape shape = rowShape(input);
   shape.push_back(static_cast<int64_t>(op.getGranules()));
   types.push_back(like(input, shape));

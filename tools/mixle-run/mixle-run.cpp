@@ -7,6 +7,7 @@
 
 #include "runtime/comm/MpiLoader.h"
 #include "runtime/program/Dump.h"
+#include "tools/mixle-run/Estimation.h"
 #include "tools/mixle-run/Options.h"
 #include "tools/mixle-run/Ranks.h"
 #include "tools/mixle-run/Training.h"
@@ -77,13 +78,9 @@ static int runProgram(const RunOptions &options) {
   }
   if (describes)
     return 0;
-  if (!(*program)->isTraining()) {
-    if (ranks.isFirst())
-      printError("program '" + options.program +
-                 "' is an estimator, which this build does not run");
-    return 1;
-  }
-  exitStatus = runTraining(options, *program, ranks);
+  exitStatus = (*program)->isTraining()
+                   ? runTraining(options, *program, ranks)
+                   : runEstimation(options, *program, ranks);
   if (std::fflush(stdout) != 0 && exitStatus == 0 && ranks.isFirst()) {
     printError("cannot write to the standard output");
     exitStatus = 1;

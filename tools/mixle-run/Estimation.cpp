@@ -1,0 +1,173 @@
+//===- Estimation.cpp - A fit of an estimator -----------------------------===//
+
+#include "tools/mixle-run/Estimation.h"
+#include "runtime/base/Files.h"
+#include "runtime/training/Agreement.h"
+#include "runtime/training/Estimation.h"
+#include "runtime/training/data/Receipt.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace mixle::tools {
+
+using namespace runtime;
+
+namespace {
+
+/// Rows that a file is read by where --chunk-rows says nothing.
+constexpr int64_t defaultChunkRows = 1 << 14;
+
+/// What the ranks of a process share.
+struct Job {
+  const RunOptions &options;
+  std::shared_ptr<const LoadedProgram> program;
+  std::shared_ptr<const RowSource> rows;
+  std::shared_ptr<const std::vector<double>> weights;
+  /// Rank 0's, where receipts are asked for.
+  std::optional<ReceiptWriter> receipts;
+
+  int64_t iterations() const {
+    return options.iterations.value_or(defaultIterations);
+  }
+};
+
+/// One rank's fit.
+class EstimationRank {
+public:
+  EstimationRank(Job &job, Communicator &communicator)
+      : job(job), communicator(communicator) {}
+
+  RankOutcome run() {
+    RankOutcome outcome;
+    outcome.status = runAll();
+    outcome.shared = shared || (session && !outcome.status.ok() &&
+                                session->lastErrorIsShared());
+    return outcome;
+  }
+
+private:
+  bool isFirst() const { return communicator.rank() == 0; }
+  Status agreed(const char *what, const Status &own) {
+    return agree(communicator, session->world(), {what, 0, ""}, own, &shared);
+  }
+
+  Status runAll() {
+    EstimationSessionOptions given;
+    given.seed = job.options.seed;
+    given.chunkRows = job.options.chunkRows.value_or(0);
+    MIXLE_ASSIGN_OR_RETURN(
+        session, EstimationSession::create(job.program, communicator, given));
+    MIXLE_RETURN_IF_ERROR(session->setData(job.rows, job.weights));
+    if (job.options.weights.empty())
+      MIXLE_RETURN_IF_ERROR(session->initialize());
+    else
+      MIXLE_RETURN_IF_ERROR(session->loadWeights(job.options.weights));
+    MIXLE_RETURN_IF_ERROR(fit());
+    if (!job.options.receipts.empty())
+      MIXLE_RETURN_IF_ERROR(agreed(
+          "receipts", isFirst() ? job.receipts->close() : Status::success()));
+    if (!job.options.save.empty())
+      MIXLE_RETURN_IF_ERROR(session->saveWeights(job.options.save));
+    if (isFirst())
+      summarize();
+    return Status::success();
+  }
+
+  Status fit() {
+    double previous = 0;
+    for (int64_t i = 1; i <= job.iterations() && !converged; ++i) {
+      MIXLE_ASSIGN_OR_RETURN(last, session->iterate());
+      if (!job.options.receipts.empty())
+        MIXLE_RETURN_IF_ERROR(
+            agreed("receipts", isFirst() ? job.receipts->write(last.asJson())
+                                         : Status::success()));
+      const double mean = last.logLikelihood / session->totalWeight();
+      // Every rank has the same numbers, so all of them stop together.
+      converged = i > 1 && job.options.tolerance &&
+                  std::fabs(mean - previous) <= *job.options.tolerance;
+      previous = mean;
+      show(mean);
+    }
+    return Status::success();
+  }
+
+  /// A line every tenth of the way, the last one too.
+  void show(double mean) const {
+    const int64_t interval = std::max<int64_t>(1, job.iterations() / 10);
+    if (!isFirst() || job.options.quiet ||
+        (last.iteration % interval != 0 && last.iteration != job.iterations() &&
+         !converged))
+      return;
+    std::fprintf(stderr,
+                 "iteration %lld/%lld  log-likelihood %.6f  mean %.9f%s\n",
+                 static_cast<long long>(last.iteration),
+                 static_cast<long long>(job.iterations()), last.logLikelihood,
+                 mean, converged ? "  converged" : "");
+  }
+
+  void summarize() const {
+    std::printf("iterations: %lld\n", static_cast<long long>(last.iteration));
+    std::printf("converged: %s\n", converged ? "yes" : "no");
+    std::printf("rows: %lld\n", static_cast<long long>(last.rows));
+    std::printf("log_likelihood: %.17g\n", last.logLikelihood);
+    std::printf("state_digest: %s\n", last.digest.hex().c_str());
+  }
+
+  Job &job;
+  Communicator &communicator;
+  std::unique_ptr<EstimationSession> session;
+  EstimationReceipt last;
+  bool converged = false;
+  bool shared = false;
+};
+
+/// Opens and checks every file that can be before the fit.
+Status prepare(Job &job, Ranks &ranks) {
+  const RunOptions &options = job.options;
+  MIXLE_RETURN_IF_ERROR(ranks.checkWorldSize(*job.program));
+  if (options.data.empty())
+    return Status::error("program '" + options.program +
+                         "' is an estimator; give --data rows.npy or rows.csv "
+                         "to fit it to");
+  MIXLE_ASSIGN_OR_RETURN(MixtureSpec spec,
+                         MixtureSpec::parseText(job.program->config("estimator"),
+                                                "program '" + options.program +
+                                                    "'"));
+  MIXLE_ASSIGN_OR_RETURN(
+      job.rows, openRows(options.data, spec.shape.dim,
+                         options.chunkRows.value_or(defaultChunkRows)));
+  if (!options.rowWeights.empty()) {
+    MIXLE_ASSIGN_OR_RETURN(std::vector<double> weights,
+                           readRowWeights(options.rowWeights, job.rows->rows()));
+    job.weights = std::make_shared<const std::vector<double>>(std::move(weights));
+  }
+  if (!ranks.isFirst())
+    return Status::success();
+  if (!options.save.empty()) {
+    // Tried now, made at the end.
+    MIXLE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(options.save));
+    file.discard();
+  }
+  if (!options.receipts.empty()) {
+    MIXLE_ASSIGN_OR_RETURN(job.receipts, ReceiptWriter::open(options.receipts));
+  }
+  return Status::success();
+}
+
+} // namespace
+
+int runEstimation(const RunOptions &options,
+                  std::shared_ptr<const LoadedProgram> program, Ranks &ranks) {
+  Job job{options, std::move(program), {}, {}, {}};
+  if (Status status = ranks.agree(prepare(job, ranks)); !status.ok()) {
+    if (ranks.isFirst())
+      printError(status.message());
+    return 1;
+  }
+  return ranks.run(*job.program, [&job](Communicator &communicator) {
+    return EstimationRank(job, communicator).run();
+  });
+}
+
+} // namespace mixle::tools
