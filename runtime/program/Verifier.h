@@ -20,8 +20,9 @@ namespace mixle::runtime {
 struct VerifierState {
   const fb::ProgramT &program;
   ParallelPlan plan;
-  /// Evaluations of scalars that may still be made: a bound on the time.
-  int64_t budget = int64_t(1) << 20;
+  /// Work that may still be done, in evaluations of a command's scalars: a bound
+  /// on the time (a few tenths of a second at most).
+  int64_t budget = int64_t(1) << 23;
 };
 
 /// Updates: enums, exactness, evidence.

@@ -2,6 +2,8 @@
 
 #include "test/runtime/executor/RunPrograms.h"
 
+#include <future>
+
 using namespace mixle::runtime;
 using namespace mixle::runtime::test;
 
@@ -192,9 +194,14 @@ TEST(Collectives, aFailureNamesRankEntryCommandAndUpdate) {
   w.fill(x, constant(8));
   w.collective("all_reduce", {x}, {constant(1)}, DataType::I64, Combine::Sum,
                {Axis::DpReplicate}, {update});
+  // It fails once the other is past the making of groups.
+  std::promise<void> made;
   Status status = runEverywhere(b.finish(), [&](RankExecutor &executor) {
-    if (executor.communicator().rank() == 1)
+    if (executor.communicator().rank() == 1) {
+      made.get_future().wait();
       return Status::error("injected");
+    }
+    made.set_value();
     return executor.run("evaluate", EntryInputs()).status();
   });
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "rank 1: injected",
