@@ -54,6 +54,10 @@ std::string attributeText(Attribute value) {
     return std::to_string(number.getInt());
   if (auto number = dyn_cast<FloatAttr>(value))
     return numberText(number.getValueAsDouble());
+  // A constant that weight files carry (file_constants), a scalar tensor.
+  if (auto scalar = dyn_cast<DenseFPElementsAttr>(value);
+      scalar && scalar.getType().getRank() == 0)
+    return numberText(scalar.getSplatValue<APFloat>().convertToDouble());
   std::string text;
   llvm::raw_string_ostream stream(text);
   value.print(stream);
