@@ -17,21 +17,30 @@ namespace {
 /// What an update of a kind of merge says of itself.
 struct Exactness {
   StringRef order;
-  StringRef bound;
+  std::string bound;
   StringRef note;
 };
 
-Exactness exactnessOf(StringRef merge, bool fast) {
+/// The update of a value that merges so; `accumulator` for block sums, whose
+/// units round, `roundoff` the unit roundoff of the program's type.
+Exactness exactnessOf(StringRef merge, bool fast, bool accumulator,
+                      StringRef roundoff) {
+  if (merge == "integer" && !accumulator)
+    return {"integer", "0", "a count: 64-bit integers"};
   if (merge == "integer")
-    return {"integer", "blocks * unit / 2 + 2^-24 * |sum|",
+    return {"integer", ("blocks * unit / 2 + " + roundoff + " * |sum|").str(),
             "64-bit integer sums: the same bits for any order, number and size of parts"};
   if (merge == "exact")
     return {"integer", "0", "superaccumulators: the exchange adds no error"};
   if (merge == "tree" && fast)
-    return {"any", "(n - 1) * 2^-24 / (1 - (n - 1) * 2^-24) * sum|partials|, n ranks",
+    return {"any",
+            ("(n - 1) u / (1 - (n - 1) u) * sum|partials|, n ranks, u = " + roundoff).str(),
             "floating-point sums in any order"};
   if (merge == "tree")
-    return {"tree", "d * 2^-24 / (1 - d * 2^-24) * sum|partials|, d tree levels between ranks",
+    return {"tree",
+            ("d u / (1 - d u) * sum|partials|, d tree levels between ranks, u = " +
+             roundoff)
+                .str(),
             "granules in one binary tree, whatever the ranks"};
   return {"copy", "0", merge == "max" ? "a maximum is exact in any order"
                                       : "values are copied bit by bit"};
@@ -63,7 +72,11 @@ struct InsertUpdatesPass
                       StringRef payload, StringRef collective,
                       ArrayRef<StringRef> axes, StringRef layout,
                       StringRef merge, const Placement &result) {
-    Exactness exactness = exactnessOf(merge, fast);
+    Type element = cast<RankedTensorType>(value.getType()).getElementType();
+    auto acc = dyn_cast<mx::AccType>(element);
+    bool doubles = element.isF64() || (acc && acc.getValue().isF64());
+    Exactness exactness = exactnessOf(merge, fast, static_cast<bool>(acc),
+                                      doubles ? "2^-53" : "2^-24");
     auto update = UpdateOp::create(
         builder, loc, value.getType(), value,
         builder.getStringAttr(id), builder.getStringAttr(payload),
