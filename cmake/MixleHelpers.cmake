@@ -14,7 +14,9 @@ function(mixle_add_mlir_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-  target_compile_options(${name} PUBLIC -fno-rtti)
+  # The compiler is not where time goes when it runs, but its generated sources
+  # are where it goes when it is built: -O1 halves that.
+  target_compile_options(${name} PUBLIC -fno-rtti -O1)
   target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
