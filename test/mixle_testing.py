@@ -39,7 +39,7 @@ class Result:
         return [line for line in self.err.splitlines() if line.strip()]
 
 
-def run_tool(name, *arguments, status=0, ranks=None, timeout=120, stdout=None):
+def run_tool(name, *arguments, status=0, ranks=None, timeout=600, stdout=None):
     """Runs a tool, under mpirun when `ranks` is given. `status` is the expected
     exit status; None: any."""
     command = [str(tool(name)), *map(str, arguments)]
@@ -97,7 +97,7 @@ class Training:
         ]
 
 
-def train(program, *arguments, ranks=None, timeout=120):
+def train(program, *arguments, ranks=None, timeout=600):
     """A run with receipts next to the program."""
     receipts = Path(f"{program}.receipts.jsonl")
     result = run_tool(

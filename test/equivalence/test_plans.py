@@ -1,0 +1,225 @@
+"""One program, many plans: the same bits.
+
+Every plan of a group trains the same model on the same rows; losses, gradient
+norms, reruns, learning rates and the digest of parameters and optimizer state
+are compared step by step and must be equal, not close.
+"""
+
+import numpy as np
+import pytest
+
+from mixle_testing import (
+    causal_lm_config, compile_program, gpt2_config, needs_mpirun, pseudo_text,
+    save_npy, train, world_size,
+)
+
+# Batch 16: 3, 5, 6 and 7 do not divide it, nor do 3 microbatches or windows of 3
+# and 5 calls.
+PLANS = [
+    "dp_replicate=1",
+    "dp_replicate=1,microbatches=3",
+    "dp_replicate=1,gradient_accumulation_steps=5",
+    "dp_replicate=2",
+    "dp_replicate=3,microbatches=2",
+    "dp_replicate=5",
+    "dp_replicate=6",
+    "dp_replicate=7,gradient_accumulation_steps=2",
+    "dp_replicate=8",
+    "dp_shard=2",
+    "dp_shard=3,gradient_accumulation_steps=3",
+    "dp_shard=5,microbatches=4",
+    "dp_shard=8",
+    "tp=2",
+    "tp=3",
+    "tp=6",
+    "tp=2,microbatches=16",
+    "tp=3,microbatches=5,gradient_accumulation_steps=2",
+    "dp_replicate=2,dp_shard=2",
+    "dp_replicate=2,dp_shard=3,microbatches=2",
+    "dp_replicate=3,dp_shard=2,gradient_accumulation_steps=2",
+    "dp_replicate=2,tp=2",
+    "dp_replicate=2,tp=3",
+    "dp_replicate=3,tp=2,microbatches=3,gradient_accumulation_steps=3",
+    "dp_shard=2,tp=3",
+    "dp_shard=4,tp=2",
+    "dp_replicate=2,dp_shard=2,tp=2",
+    "dp_replicate=2,dp_shard=2,tp=2,microbatches=2,gradient_accumulation_steps=2",
+]
+
+MPI_PLANS = [
+    "dp_replicate=2",
+    "dp_shard=3",
+    "tp=3,microbatches=2",
+    "dp_replicate=2,tp=2",
+    "dp_replicate=3,dp_shard=2,gradient_accumulation_steps=2",
+]
+
+
+class Group:
+    """One model and its rows; the first plan that runs is what others are
+    compared with."""
+
+    def __init__(self, folder, name, compile_options, run_options):
+        self.folder = folder
+        self.name = name
+        self.compile_options = compile_options
+        self.run_options = run_options
+        self.programs = {}
+        self.reference = None
+
+    def program(self, plan):
+        if plan not in self.programs:
+            output = self.folder / f"{self.name}-{len(self.programs)}.fbs"
+            compile_program(output, *self.compile_options, "--plan", plan)
+            self.programs[plan] = output
+        return self.programs[plan]
+
+    def run(self, plan, ranks=None):
+        return train(self.program(plan), *self.run_options, ranks=ranks)
+
+    def expected(self):
+        if self.reference is None:
+            self.reference = self.run("dp_replicate=1")
+        return self.reference
+
+    def check(self, plan, ranks=None):
+        expected = self.expected().what_plans_share()
+        found = self.run(plan, ranks).what_plans_share()
+        assert len(found) == len(expected)
+        for ours, theirs in zip(found, expected):
+            assert ours == theirs, f"plan {plan} differs at step {theirs[0]}"
+
+
+@pytest.fixture(scope="module")
+def text(folder):
+    return pseudo_text(folder / "text.txt")
+
+
+@pytest.fixture(scope="module")
+def gpt2(folder, text):
+    config = gpt2_config(folder / "gpt2.json")
+    return Group(
+        folder, "gpt2",
+        ["--model", config, "--batch", 16,
+         "--optimizer", "adamw,lr=3e-3,weight_decay=0.1",
+         "--max-grad-norm", 1.0, "--lr-schedule", "cosine,warmup=5,total=20"],
+        ["--text", text, "--steps", 20, "--seed", 1],
+    )
+
+
+def test_training_learns(gpt2):
+    """The bits below are those of a training run that works."""
+    run = gpt2.expected()
+    assert len(run.receipts) == 20
+    assert 5.3 < run.losses[0] < 5.8  # log 257 = 5.55
+    assert run.losses[-1] < run.losses[0] - 1.5
+    assert len(set(run.digests)) == 20
+    norms = [receipt["extra"]["gradient_norm"] for receipt in run.receipts]
+    assert max(norms) > 1.0, "clipping was never active"
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_gpt2_same_bits(gpt2, plan):
+    gpt2.check(plan)
+
+
+@pytest.mark.skipif(bool(needs_mpirun()), reason=str(needs_mpirun()))
+@pytest.mark.parametrize("plan", MPI_PLANS)
+def test_gpt2_same_bits_mpi(gpt2, plan):
+    gpt2.check(plan, ranks=world_size(plan))
+
+
+def test_other_seeds_differ(gpt2, text):
+    """The digest is not a constant: another seed gives another one."""
+    other = train(gpt2.program("dp_replicate=1"), "--text", text, "--steps", 2, "--seed", 2)
+    assert not set(other.digests) & set(gpt2.expected().digests)
+
+
+@pytest.mark.parametrize(
+    "plan", ["dp_replicate=3", "dp_shard=2,tp=2", "tp=3,microbatches=2",
+             "dp_replicate=2,gradient_accumulation_steps=3"])
+def test_gpt2_fp64_same_bits(folder, text, plan):
+    group = small_group(folder, text, "f64", ["--precision", "fp64"])
+    group.check(plan)
+
+
+@pytest.mark.parametrize(
+    "optimizer", ["sgd,lr=0.1", "sgd,lr=0.1,momentum=0.9,weight_decay=0.01,decay=all",
+                  "adam,lr=1e-3,weight_decay=0.1", "adamw,lr=1e-3,beta1=0.8,beta2=0.99,eps=1e-6"])
+@pytest.mark.parametrize("plan", ["dp_replicate=2,tp=3", "dp_shard=3,microbatches=2"])
+def test_gpt2_optimizers_same_bits(folder, text, optimizer, plan):
+    group = small_group(folder, text, optimizer, [], optimizer)
+    group.check(plan)
+
+
+@pytest.mark.parametrize(
+    "granules", ["tokens=8", "tokens=16,tensor=12", "tensor=2,vocabulary=4", "vocabulary=3",
+                 "vocabulary=12,tokens=32"])
+def test_gpt2_granules_same_bits(folder, text, granules):
+    """Other granules, other bits; but the same ones under all plans that do not
+    cut inside one."""
+    group = small_group(folder, text, granules, ["--granules", granules])
+    group.check("dp_replicate=3,microbatches=2")
+    group.check("dp_shard=2,tp=2" if "vocabulary=3" not in granules else "tp=3")
+
+
+_small_groups = {}
+
+
+def small_group(folder, text, name, options, optimizer="adamw,lr=3e-3"):
+    """A smaller GPT-2 of 12 heads, 4 steps; made once per name."""
+    if name not in _small_groups:
+        config = gpt2_config(folder / "small.json", n_layer=2, n_head=12, n_embd=48,
+                             vocab_size=128, n_positions=32)
+        _small_groups[name] = Group(
+            folder, f"small{len(_small_groups)}",
+            ["--model", config, "--batch", 7, "--optimizer", optimizer,
+             "--max-grad-norm", 0.5, *options],
+            ["--text", text, "--steps", 4, "--seed", 3],
+        )
+    return _small_groups[name]
+
+
+@pytest.fixture(scope="module")
+def causal_lm(folder):
+    config = causal_lm_config(folder / "causal.json", n_head=6, d_model=48, block=24)
+    generator = np.random.default_rng(5)
+    batches = generator.integers(0, 31, (3, 6, 25))
+    labels = batches[:, :, 1:].copy()
+    # Ignored labels: some of each row, all of rows 4 and 5 (so all of the last
+    # ranks'), and nearly all of the second step.
+    labels[generator.random(labels.shape) < 0.2] = -100
+    labels[:, 4:] = -100
+    labels[1, 1:] = -100
+    return Group(
+        folder, "causal",
+        ["--model", config, "--batch", 6, "--optimizer", "adamw,lr=1e-2,decay=all",
+         "--max-grad-norm", 1.0],
+        ["--batches", save_npy(folder / "batches.npy", batches),
+         "--labels", save_npy(folder / "labels.npy", labels), "--seed", 4],
+    )
+
+
+@pytest.mark.parametrize(
+    "plan", ["dp_replicate=2", "dp_replicate=3", "dp_replicate=6", "dp_shard=4",
+             "tp=2,microbatches=4", "tp=3", "tp=6", "dp_replicate=2,tp=3",
+             "dp_replicate=8", "dp_shard=3,tp=2,gradient_accumulation_steps=2"])
+def test_causal_lm_ignored_labels_same_bits(causal_lm, plan):
+    """Vocabulary 31 divides by no tp; some ranks' labels are all ignored, some
+    ranks have no rows."""
+    causal_lm.check(plan)
+
+
+def test_causal_lm_counts_labels(causal_lm):
+    labels = np.load(causal_lm.folder / "labels.npy")
+    counted = [int((step != -100).sum()) for step in labels]
+    assert [r["global_tokens"] for r in causal_lm.expected().receipts] == counted
+    assert counted[1] < 25
+
+
+@pytest.mark.parametrize("plan", ["dp_replicate=2", "tp=2", "dp_shard=2,tp=2"])
+def test_fast_numerics_are_close(folder, text, plan):
+    """numerics = fast promises no bits; losses agree to fp32 rounding."""
+    exact = small_group(folder, text, "exact", []).expected()
+    fast = small_group(folder, text, "fast", ["--numerics", "fast"]).run(plan)
+    np.testing.assert_allclose(fast.losses, exact.losses, rtol=2e-5)
