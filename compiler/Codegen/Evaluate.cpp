@@ -57,7 +57,7 @@ static LogicalResult checkOp(Operation *op) {
   for (Type type : op->getResultTypes())
     if (failed(checkTensor(op, type)))
       return failure();
-  if (isa<PointwiseOpInterface>(op) || takesColumnScalars(op) ||
+  if (canEmitPointwise(op) || takesColumnScalars(op) ||
       isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp, IotaOp,
           exec::YieldOp>(op))
     return success();
@@ -167,7 +167,7 @@ Value KernelEmitter::compute(Level *level, Value tensor,
   }
   Operation *op = tensor.getDefiningOp();
   unsigned result = cast<OpResult>(tensor).getResultNumber();
-  if (isa<PointwiseOpInterface>(op)) {
+  if (canEmitPointwise(op)) {
     SmallVector<Value> values =
         computePointwise(level, op, indices, conditions);
     for (auto [value, made] : llvm::zip(op->getResults(), values))

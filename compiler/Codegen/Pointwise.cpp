@@ -230,6 +230,13 @@ SmallVector<Value> adamStep(Ops &ops, AdamStepOp op, ArrayRef<Value> operands,
 
 } // namespace
 
+bool codegen::canEmitPointwise(Operation *op) {
+  return isa<NegOp, AbsOp, SqrtOp, ExpOp, LogOp, TanhOp, ErfOp, SinOp, CosOp,
+             SiluOp, GeluOp, GeluGradOp, AddOp, SubOp, MulOp, DivOp, MaxOp,
+             MinOp, CompareOp, SelectOp, ConvertOp, CrossEntropyOp, LogAddOp,
+             SgdStepOp, AdamStepOp>(op);
+}
+
 SmallVector<Value>
 codegen::emitPointwise(Ops &ops, Operation *op, ArrayRef<Value> in,
                        function_ref<void(function_ref<void()>)> atRoot) {
@@ -314,6 +321,5 @@ codegen::emitPointwise(Ops &ops, Operation *op, ArrayRef<Value> in,
         });
       })
       .Case([&](SgdStepOp op) { return sgdStep(ops, op, in, atRoot); })
-      .Case([&](AdamStepOp op) { return adamStep(ops, op, in, atRoot); })
-      .Default([](Operation *) { return Values(); });
+      .Case([&](AdamStepOp op) { return adamStep(ops, op, in, atRoot); });
 }

@@ -7,9 +7,11 @@
 
 namespace mlir::mixle::codegen {
 
+/// Whether emitPointwise knows the op.
+bool canEmitPointwise(Operation *op);
+
 /// Emits one pointwise op on the elements of its operands, each a scalar or 16
-/// lanes (i1 for booleans). One value per result; none for an op that is not
-/// pointwise. `atRoot` runs code where the kernel starts: coefficients of
+/// lanes (i1 for booleans). One value per result. `atRoot` runs code where the kernel starts: coefficients of
 /// optimizer steps are formed there.
 SmallVector<Value> emitPointwise(Ops &ops, Operation *op,
                                  ArrayRef<Value> operands,
