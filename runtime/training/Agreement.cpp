@@ -12,11 +12,10 @@ Expected<std::unique_ptr<Group>> makeWorldGroup(Communicator &communicator) {
 }
 
 Status agree(Communicator &communicator, Group &group,
-             const CommandContext &context, const Status &own,
-             bool *shared) {
+             const CommandContext &context, const Status &own, bool *shared) {
   int64_t speaker = own.ok() ? group.size() : group.index();
-  MIXLE_RETURN_IF_ERROR(communicator.allReduce(
-      group, context, &speaker, 1, DataType::i64, ReduceOp::min));
+  MIXLE_RETURN_IF_ERROR(communicator.allReduce(group, context, &speaker, 1,
+                                               DataType::i64, ReduceOp::min));
   if (speaker == group.size())
     return Status::success();
   std::string message = own.message();

@@ -25,10 +25,9 @@ TrainingSession::create(std::shared_ptr<const LoadedProgram> program,
   return session;
 }
 
-Status
-TrainingSession::initialize(std::shared_ptr<const LoadedProgram> program,
-                            Communicator &communicator,
-                            const SessionOptions &given) {
+Status TrainingSession::initialize(std::shared_ptr<const LoadedProgram> program,
+                                   Communicator &communicator,
+                                   const SessionOptions &given) {
   options = given;
   if (!program->isTraining())
     return Status::error("program '" + program->path + "' is an estimator (" +
@@ -73,8 +72,8 @@ Status TrainingSession::makeGroups(Communicator &communicator) {
     for (size_t axis = 0; axis < numMeshAxes; ++axis) {
       bool equal = worker.coordinate[axis] == here.coordinate[axis];
       auto which = static_cast<ParallelAxis>(axis);
-      bool isData = which == ParallelAxis::DpReplicate ||
-                    which == ParallelAxis::DpShard;
+      bool isData =
+          which == ParallelAxis::DpReplicate || which == ParallelAxis::DpShard;
       data = data && (equal || isData);
       model = model && (equal || which == ParallelAxis::Tp);
     }
@@ -129,12 +128,12 @@ Status TrainingSession::checkIds(const int32_t *ids, int64_t rows,
       continue;
     if (labels && ids[i] == ignoredLabel)
       continue;
-    return Status::error(
-        std::string(what) + " " + std::to_string(ids[i]) + " in row " +
-        std::to_string(i / sequence()) + ", position " +
-        std::to_string(i % sequence()) + " is outside the vocabulary [0, " +
-        std::to_string(vocabularySize) + ")" +
-        (labels ? " and not -100, which is ignored" : ""));
+    return Status::error(std::string(what) + " " + std::to_string(ids[i]) +
+                         " in row " + std::to_string(i / sequence()) +
+                         ", position " + std::to_string(i % sequence()) +
+                         " is outside the vocabulary [0, " +
+                         std::to_string(vocabularySize) + ")" +
+                         (labels ? " and not -100, which is ignored" : ""));
   }
   return Status::success();
 }
@@ -233,12 +232,12 @@ Expected<StepReceipt> TrainingSession::commit() {
   if (options.beforeEntry)
     MIXLE_RETURN_IF_ERROR(options.beforeEntry("step", step() + 1));
   const size_t window = used;
-  MIXLE_ASSIGN_OR_RETURN(
-      EntryResult result, executor->run("step", EntryInputs(), [this, window] {
-        for (size_t i = 0; i < window; ++i)
-          MIXLE_RETURN_IF_ERROR(accumulate(calls[i]));
-        return Status::success();
-      }));
+  MIXLE_ASSIGN_OR_RETURN(EntryResult result,
+                         executor->run("step", EntryInputs(), [this, window] {
+                           for (size_t i = 0; i < window; ++i)
+                             MIXLE_RETURN_IF_ERROR(accumulate(calls[i]));
+                           return Status::success();
+                         }));
   int64_t examples = 0, tokens = 0;
   for (size_t i = 0; i < window; ++i) {
     examples += calls[i].rows;
@@ -285,8 +284,7 @@ Expected<Evaluation> TrainingSession::evaluate(const int32_t *inputs,
   Evaluation evaluation;
   MIXLE_ASSIGN_OR_RETURN(BufferView loss,
                          executor->accumulatorBuffer("evaluate.loss"));
-  if (loss.dtype != fb::DataType::I64 ||
-      loss.elements != ExactSum::limbCount)
+  if (loss.dtype != fb::DataType::I64 || loss.elements != ExactSum::limbCount)
     return Status::error("the program's accumulator 'evaluate.loss' is no "
                          "exact sum");
   std::memcpy(evaluation.limbs.data(), loss.data, sizeof(evaluation.limbs));
@@ -316,14 +314,14 @@ Status TrainingSession::predict(const int32_t *tokens, int64_t rows) {
 Expected<std::vector<double>> TrainingSession::logits(int64_t row,
                                                       int64_t position) {
   MIXLE_RETURN_IF_ERROR(checkOpen());
-  if (row < 0 || row >= predictedRows || position < 0 ||
-      position >= sequence())
+  if (row < 0 || row >= predictedRows || position < 0 || position >= sequence())
     return Status::error("no logits at row " + std::to_string(row) +
                          ", position " + std::to_string(position) +
                          ": the last prediction has " +
                          std::to_string(predictedRows) + " rows of " +
                          std::to_string(sequence()));
-  MIXLE_ASSIGN_OR_RETURN(BufferView view, executor->output("predict", "logits"));
+  MIXLE_ASSIGN_OR_RETURN(BufferView view,
+                         executor->output("predict", "logits"));
   const int64_t positions = program().rankClass().max_rows * sequence();
   if ((view.dtype != fb::DataType::F32 && view.dtype != fb::DataType::F64) ||
       view.elements % positions != 0)

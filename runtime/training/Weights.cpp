@@ -192,7 +192,8 @@ Status WeightsReader::checkOther(const TensorView &tensor) const {
       return Status::success();
     return Status::error("tensor '" + tensor.name + "' is " +
                          std::to_string(value) + ", but the program has " +
-                         constant->value + " built in: compile a program for "
+                         constant->value +
+                         " built in: compile a program for "
                          "a model with that value");
   }
   for (size_t i = 0; i < executor.numParameters(); ++i)
@@ -285,8 +286,8 @@ private:
 
 Expected<std::vector<char>> ParameterGather::ownPart() const {
   std::vector<char> part;
-  MIXLE_RETURN_IF_ERROR(executor.forEachOwnedRange(
-      index, "", [&](const ElementRange &range) {
+  MIXLE_RETURN_IF_ERROR(
+      executor.forEachOwnedRange(index, "", [&](const ElementRange &range) {
         const char *data = static_cast<const char *>(range.data);
         part.insert(part.end(), data, data + range.count * size);
         return Status::success();
@@ -297,26 +298,24 @@ Expected<std::vector<char>> ParameterGather::ownPart() const {
 Status ParameterGather::placePart(int64_t owner, const std::vector<char> &part,
                                   std::vector<char> &whole) const {
   const ParallelPlan &plan = executor.program().plan;
-  MIXLE_ASSIGN_OR_RETURN(
-      WorkerCoordinate worker,
-      attestWorkerCoordinate(plan, plan.worldSize(), owner));
+  MIXLE_ASSIGN_OR_RETURN(WorkerCoordinate worker,
+                         attestWorkerCoordinate(plan, plan.worldSize(), owner));
   int64_t position = 0;
-  return forEachRange(
-      parameter, plan, worker,
-      [&](int64_t globalStart, int64_t, int64_t count) {
-        std::memcpy(whole.data() + globalStart * size, part.data() + position,
-                    static_cast<size_t>(count * size));
-        position += count * size;
-        return Status::success();
-      });
+  return forEachRange(parameter, plan, worker,
+                      [&](int64_t globalStart, int64_t, int64_t count) {
+                        std::memcpy(whole.data() + globalStart * size,
+                                    part.data() + position,
+                                    static_cast<size_t>(count * size));
+                        position += count * size;
+                        return Status::success();
+                      });
 }
 
 /// Elements that a rank owns.
 Expected<int64_t> ownedElements(const fb::ParameterT &parameter,
                                 const ParallelPlan &plan, int64_t owner) {
-  MIXLE_ASSIGN_OR_RETURN(
-      WorkerCoordinate worker,
-      attestWorkerCoordinate(plan, plan.worldSize(), owner));
+  MIXLE_ASSIGN_OR_RETURN(WorkerCoordinate worker,
+                         attestWorkerCoordinate(plan, plan.worldSize(), owner));
   int64_t elements = 0;
   if (!ownsPart(parameter, plan, worker))
     return elements;
@@ -335,9 +334,9 @@ Expected<std::vector<char>> ParameterGather::run() {
   MIXLE_ASSIGN_OR_RETURN(std::vector<char> own, ownPart());
   if (communicator.rank() != 0) {
     if (!own.empty())
-      MIXLE_RETURN_IF_ERROR(
-          communicator.send(context, own.data(),
-                            static_cast<int64_t>(own.size()), 0, weightsTag));
+      MIXLE_RETURN_IF_ERROR(communicator.send(context, own.data(),
+                                              static_cast<int64_t>(own.size()),
+                                              0, weightsTag));
     return std::vector<char>();
   }
   std::vector<char> whole(
@@ -351,10 +350,9 @@ Expected<std::vector<char>> ParameterGather::run() {
     if (elements == 0)
       continue;
     std::vector<char> part(static_cast<size_t>(elements * size));
-    MIXLE_RETURN_IF_ERROR(
-        communicator.recv(context, part.data(),
-                          static_cast<int64_t>(part.size()), owner,
-                          weightsTag));
+    MIXLE_RETURN_IF_ERROR(communicator.recv(context, part.data(),
+                                            static_cast<int64_t>(part.size()),
+                                            owner, weightsTag));
     MIXLE_RETURN_IF_ERROR(placePart(owner, part, whole));
   }
   return whole;

@@ -28,10 +28,10 @@ namespace mixle::runtime {
 /// "transformer."; and Hugging Face's buffers `h.N.attn.bias` and
 /// `h.N.attn.masked_bias`, which are ignored.
 ///
-/// Errors, with nothing changed and `shared` set (see Agreement.h): what SafetensorsFile
-/// refuses; a parameter without a tensor; a tensor that is no part of the
-/// model; another shape; integers; a value that is not finite, also one too
-/// large for the program's precision.
+/// Errors, with nothing changed and `shared` set (see Agreement.h): what
+/// SafetensorsFile refuses; a parameter without a tensor; a tensor that is no
+/// part of the model; another shape; integers; a value that is not finite, also
+/// one too large for the program's precision.
 Status loadWeights(RankExecutor &executor, Group &world,
                    const std::string &path, bool *shared = nullptr);
 

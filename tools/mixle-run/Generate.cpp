@@ -76,12 +76,10 @@ Expected<std::string> generateText(TrainingSession &session,
     size_t length = std::min(text.size(), sequence);
     std::vector<int32_t> window(sequence, 0);
     for (size_t j = 0; j < length; ++j)
-      window[j] =
-          static_cast<unsigned char>(text[text.size() - length + j]);
+      window[j] = static_cast<unsigned char>(text[text.size() - length + j]);
     MIXLE_RETURN_IF_ERROR(session.predict(window.data(), 1));
-    MIXLE_ASSIGN_OR_RETURN(
-        std::vector<double> logits,
-        session.logits(0, static_cast<int64_t>(length) - 1));
+    MIXLE_ASSIGN_OR_RETURN(std::vector<double> logits,
+                           session.logits(0, static_cast<int64_t>(length) - 1));
     logits.resize(static_cast<size_t>(bytes));
     double uniform = 0;
     philoxUniform(options.seed, id, static_cast<uint64_t>(i), 1, 0.0, 1.0,

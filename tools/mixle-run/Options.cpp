@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 
 namespace mixle::tools {
 
@@ -18,14 +17,63 @@ bool RunOptions::has(const std::string &option) const {
 namespace {
 
 const std::vector<std::string> trainingOnly = {
-    "--text",        "--tokens",   "--batches", "--labels",
-    "--steps",       "--evaluate", "--digest-every", "--generate",
-    "--prompt",      "--temperature", "--inject-failure"};
+    "--text",   "--tokens",      "--batches",       "--labels",
+    "--steps",  "--evaluate",    "--digest-every",  "--generate",
+    "--prompt", "--temperature", "--inject-failure"};
 const std::vector<std::string> estimationOnly = {
     "--data", "--row-weights", "--chunk-rows", "--iterations", "--tolerance"};
 
+/// Adds an option whose value is an integer of at least `least`. (CLI11's own
+/// conversion wraps and saturates.)
+template <typename Target>
+CLI::Option *addInteger(CLI::App &app, const std::string &name, Target &target,
+                        int64_t least, const std::string &description) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [name, &target, least](const std::string &text) {
+            runtime::Expected<int64_t> value =
+                runtime::parseInteger(text, name);
+            if (!value.ok())
+              throw CLI::ValidationError(value.status().message());
+            if (*value < least)
+              throw CLI::ValidationError(name + " " + text +
+                                         ": expected at least " +
+                                         std::to_string(least));
+            target = *value;
+          },
+          description)
+      ->type_name("N");
+}
+
+/// Adds an option whose value is a finite number of at least 0.
+template <typename Target>
+CLI::Option *addReal(CLI::App &app, const std::string &name, Target &target,
+                     const std::string &description) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [name, &target](const std::string &text) {
+            runtime::Expected<double> value = runtime::parseReal(text, name);
+            if (!value.ok())
+              throw CLI::ValidationError(value.status().message());
+            if (*value < 0)
+              throw CLI::ValidationError(name + " " + text +
+                                         ": expected at least 0");
+            target = *value;
+          },
+          description)
+      ->type_name("X");
+}
+
+/// Adds an option whose value is a path.
+CLI::Option *addFile(CLI::App &app, const std::string &name,
+                     std::string &target, const std::string &description) {
+  return app.add_option(name, target, description)->type_name("FILE");
+}
+
 void addOptions(CLI::App &app, RunOptions &o) {
-  app.add_option("program", o.program, "A program file of mixle-compile")
+  addFile(app, "program", o.program, "A program file of mixle-compile")
       ->required();
 
   const std::string training = "Training";
@@ -33,72 +81,72 @@ void addOptions(CLI::App &app, RunOptions &o) {
     option->group(name);
     return option;
   };
-  group(app.add_option("--text", o.text,
-                       "Train on this text: bytes are tokens, rows are "
-                       "non-overlapping runs of sequence + 1"),
+  group(addFile(app, "--text", o.text,
+                "Train on this text: bytes are tokens, rows are "
+                "non-overlapping runs of sequence + 1"),
         training);
-  group(app.add_option("--tokens", o.tokens,
-                       "Train on these tokens: uint16 (.bin) or .npy"),
+  group(addFile(app, "--tokens", o.tokens,
+                "Train on these tokens: uint16 (.bin) or .npy"),
         training);
-  group(app.add_option("--batches", o.batches,
-                       "Train on these batches: .npy of integers [steps, "
-                       "batch, sequence + 1], one optimizer step an entry, "
-                       "used as given"),
+  group(addFile(app, "--batches", o.batches,
+                "Train on these batches: .npy of integers [steps, "
+                "batch, sequence + 1], one optimizer step an entry, "
+                "used as given"),
         training);
-  group(app.add_option("--labels", o.labels,
-                       "Replace the shifted targets of --batches: .npy "
-                       "[steps, batch, sequence], -100 is ignored"),
+  group(addFile(app, "--labels", o.labels,
+                "Replace the shifted targets of --batches: .npy "
+                "[steps, batch, sequence], -100 is ignored"),
         training);
-  group(app.add_option("--steps", o.steps,
-                       "Optimizer steps (default: all of --batches)"),
+  group(addInteger(app, "--steps", o.steps, 1,
+                   "Optimizer steps (default: all of --batches)"),
         training);
   group(app.add_flag("--evaluate", o.evaluate,
                      "Print the mean loss over all of the data at the end; "
                      "without --steps nothing is trained"),
         training);
-  group(app.add_option("--digest-every", o.digestEvery,
-                       "Put state_digest into every Nth receipt and the last "
-                       "(default: every one below a million parameters, else "
-                       "the last)"),
+  group(addInteger(app, "--digest-every", o.digestEvery, 1,
+                   "Put state_digest into every Nth receipt and the last "
+                   "(default: every one below a million parameters, else "
+                   "the last)"),
         training);
-  group(app.add_option("--generate", o.generate,
-                       "Print text of N bytes after the prompt at the end"),
+  group(addInteger(app, "--generate", o.generate, 1,
+                   "Print text of N bytes after the prompt at the end"),
         training);
   group(app.add_option("--prompt", o.prompt,
                        "What the text begins with (default: a line's end)"),
         training);
-  group(app.add_option("--temperature", o.temperature,
-                       "Of the generated text; 0 takes the likeliest byte "
-                       "(default: 1)"),
+  group(addReal(app, "--temperature", o.temperature,
+                "Of the generated text; 0 takes the likeliest byte "
+                "(default: 1)"),
         training);
 
   const std::string estimation = "Estimation";
-  group(app.add_option("--data", o.data, "Rows of numbers: .npy or CSV"),
+  group(addFile(app, "--data", o.data, "Rows of numbers: .npy or CSV"),
         estimation);
-  group(app.add_option("--row-weights", o.rowWeights,
-                       "A weight for each row: .npy"),
+  group(addFile(app, "--row-weights", o.rowWeights,
+                "A weight for each row: .npy"),
         estimation);
-  group(app.add_option("--chunk-rows", o.chunkRows, "Rows at once"),
+  group(addInteger(app, "--chunk-rows", o.chunkRows, 1, "Rows at once"),
         estimation);
-  group(app.add_option("--iterations", o.iterations, "Most iterations"),
+  group(addInteger(app, "--iterations", o.iterations, 1, "Most iterations"),
         estimation);
-  group(app.add_option("--tolerance", o.tolerance,
-                       "Stop when the log-likelihood gains less"),
+  group(addReal(app, "--tolerance", o.tolerance,
+                "Stop when the log-likelihood gains less"),
         estimation);
 
   const std::string both = "Both";
-  group(app.add_option("--seed", o.seed,
-                       "Of initial parameters, row order and generated text "
-                       "(default: 0)"),
+  group(addInteger(app, "--seed", o.seed, 0,
+                   "Of initial parameters, row order and generated text "
+                   "(default: 0)"),
         both);
-  group(app.add_option("--weights", o.weights,
-                       "Begin with these parameters: safetensors"),
+  group(addFile(app, "--weights", o.weights,
+                "Begin with these parameters: safetensors"),
         both);
-  group(app.add_option("--save", o.save,
-                       "Write the final parameters: safetensors"),
-        both);
-  group(app.add_option("--receipts", o.receipts,
-                       "Write a JSON line for each step or iteration"),
+  group(
+      addFile(app, "--save", o.save, "Write the final parameters: safetensors"),
+      both);
+  group(addFile(app, "--receipts", o.receipts,
+                "Write a JSON line for each step or iteration"),
         both);
   group(app.add_flag("--quiet,-q", o.quiet, "No progress on stderr"), both);
 
@@ -108,9 +156,9 @@ void addOptions(CLI::App &app, RunOptions &o) {
                        "threads)")
             ->check(CLI::IsMember({"threads", "mpi"})),
         ranks);
-  group(app.add_option("--collective-timeout", o.collectiveTimeout,
-                       "Seconds after which a rank that waits for others gives "
-                       "up; 0: never (default: 1800)"),
+  group(addReal(app, "--collective-timeout", o.collectiveTimeout,
+                "Seconds after which a rank that waits for others gives "
+                "up; 0: never (default: 1800)"),
         ranks);
   group(app.add_option("--inject-failure", o.inject,
                        "For tests: rank=R,step=S,kind=error|kill|hang"
@@ -123,31 +171,6 @@ void addOptions(CLI::App &app, RunOptions &o) {
                      "Print the program; --dump=json for programs"),
         instead);
   group(app.add_flag("--verify", o.verify, "Only check the program"), instead);
-}
-
-Status requireAtLeast(const char *option, std::optional<int64_t> value,
-                      int64_t least) {
-  if (!value || *value >= least)
-    return Status::success();
-  return Status::error(std::string(option) + " " + std::to_string(*value) +
-                       ": expected at least " + std::to_string(least));
-}
-
-Status checkNumbers(const RunOptions &o) {
-  MIXLE_RETURN_IF_ERROR(requireAtLeast("--steps", o.steps, 1));
-  MIXLE_RETURN_IF_ERROR(requireAtLeast("--digest-every", o.digestEvery, 1));
-  MIXLE_RETURN_IF_ERROR(requireAtLeast("--generate", o.generate, 1));
-  MIXLE_RETURN_IF_ERROR(requireAtLeast("--chunk-rows", o.chunkRows, 1));
-  MIXLE_RETURN_IF_ERROR(requireAtLeast("--iterations", o.iterations, 1));
-  auto real = [](const char *option, double value) {
-    if (std::isfinite(value) && value >= 0)
-      return Status::success();
-    return Status::error(std::string(option) + " " + std::to_string(value) +
-                         ": expected a finite number of at least 0");
-  };
-  MIXLE_RETURN_IF_ERROR(real("--temperature", o.temperature));
-  MIXLE_RETURN_IF_ERROR(real("--collective-timeout", o.collectiveTimeout));
-  return o.tolerance ? real("--tolerance", *o.tolerance) : Status::success();
 }
 
 Status requireWith(const RunOptions &o, const char *option, bool condition,
@@ -186,9 +209,11 @@ Status parseInjection(RunOptions &o) {
                            "'; write rank=R,step=S,kind=error|kill|hang");
   InjectedFailure failure;
   MIXLE_ASSIGN_OR_RETURN(
-      failure.rank, runtime::parseInteger(*given.find("rank"), what + ": rank"));
+      failure.rank,
+      runtime::parseInteger(*given.find("rank"), what + ": rank"));
   MIXLE_ASSIGN_OR_RETURN(
-      failure.step, runtime::parseInteger(*given.find("step"), what + ": step"));
+      failure.step,
+      runtime::parseInteger(*given.find("step"), what + ": step"));
   if (failure.rank < 0 || failure.step < 1)
     return Status::error(what + ": ranks count from 0, steps from 1");
   const std::string &kind = *given.find("kind");
@@ -212,7 +237,6 @@ Status parseInjection(RunOptions &o) {
 
 /// What options say about each other, whatever the program is.
 Status checkTogether(RunOptions &o) {
-  MIXLE_RETURN_IF_ERROR(checkNumbers(o));
   MIXLE_RETURN_IF_ERROR(parseInjection(o));
   if (!o.dump.empty() && o.dump != "text" && o.dump != "json")
     return Status::error("--dump=" + o.dump +
@@ -228,8 +252,8 @@ Status checkTogether(RunOptions &o) {
   MIXLE_RETURN_IF_ERROR(exclude(o, {"--text", "--tokens", "--batches"}));
   MIXLE_RETURN_IF_ERROR(
       requireWith(o, "--labels", o.has("--batches"), "--batches"));
-  MIXLE_RETURN_IF_ERROR(requireWith(o, "--digest-every", o.has("--receipts"),
-                                    "--receipts"));
+  MIXLE_RETURN_IF_ERROR(
+      requireWith(o, "--digest-every", o.has("--receipts"), "--receipts"));
   MIXLE_RETURN_IF_ERROR(
       requireWith(o, "--prompt", o.has("--generate"), "--generate"));
   MIXLE_RETURN_IF_ERROR(
@@ -246,8 +270,8 @@ Status checkTraining(const RunOptions &o) {
   MIXLE_RETURN_IF_ERROR(requireWith(o, "--steps", o.hasTrainingData(), data));
   MIXLE_RETURN_IF_ERROR(
       requireWith(o, "--evaluate", o.hasTrainingData(), data));
-  MIXLE_RETURN_IF_ERROR(requireWith(
-      o, "--receipts", o.trains(), "steps to write about: give --steps"));
+  MIXLE_RETURN_IF_ERROR(requireWith(o, "--receipts", o.trains(),
+                                    "steps to write about: give --steps"));
   MIXLE_RETURN_IF_ERROR(requireWith(o, "--inject-failure", o.trains(),
                                     "steps to fail in: give --steps"));
   if (o.hasTrainingData() && !o.trains() && !o.evaluate)
@@ -300,10 +324,9 @@ Status checkAgainstProgram(const RunOptions &options,
   bool training = program.isTraining();
   for (const std::string &option : training ? estimationOnly : trainingOnly)
     if (options.has(option))
-      return Status::error(option + " does not fit program '" + program.path +
-                           "', which is " +
-                           (training ? "a training program"
-                                     : "an estimation program"));
+      return Status::error(
+          option + " does not fit program '" + program.path + "', which is " +
+          (training ? "a training program" : "an estimation program"));
   if (options.failure && options.failure->rank >= program.plan.worldSize())
     return Status::error("--inject-failure: rank " +
                          std::to_string(options.failure->rank) +

@@ -49,8 +49,8 @@ void Progress::step(int64_t step, double loss, int64_t stepTokens) {
   if (terminal && !last && elapsed - lastDrawn < drawInterval)
     return;
   lastDrawn = elapsed;
-  double left = elapsed / static_cast<double>(step) *
-                static_cast<double>(steps - step);
+  double left =
+      elapsed / static_cast<double>(step) * static_cast<double>(steps - step);
   char numbers[160];
   std::snprintf(numbers, sizeof(numbers),
                 "step %lld/%lld  loss %.4f  %.0f tokens/s  %s left",

@@ -57,7 +57,8 @@ Status Ranks::checkWorldSize(const LoadedProgram &program) const {
 
 int Ranks::run(const LoadedProgram &program,
                const std::function<RankOutcome(Communicator &)> &body) {
-  return communicator ? runMpi(body) : runThreads(program.plan.worldSize(), body);
+  return communicator ? runMpi(body)
+                      : runThreads(program.plan.worldSize(), body);
 }
 
 int Ranks::runThreads(int64_t size,
@@ -103,7 +104,8 @@ int Ranks::runMpi(const std::function<RankOutcome(Communicator &)> &body) {
   try {
     outcome = body(*communicator);
   } catch (const std::exception &exception) {
-    outcome.status = Status::error(std::string("exception: ") + exception.what());
+    outcome.status =
+        Status::error(std::string("exception: ") + exception.what());
   }
   if (outcome.status.ok())
     return 0;

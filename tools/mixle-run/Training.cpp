@@ -77,8 +77,8 @@ private:
 RankOutcome TrainingRank::run() {
   RankOutcome outcome;
   outcome.status = runAll();
-  outcome.shared =
-      shared || (session && !outcome.status.ok() && session->lastErrorIsShared());
+  outcome.shared = shared || (session && !outcome.status.ok() &&
+                              session->lastErrorIsShared());
   return outcome;
 }
 
@@ -118,8 +118,8 @@ Status TrainingRank::open() {
                          makeWorldGroup(communicator));
   Expected<std::unique_ptr<TrainingSession>> created =
       TrainingSession::create(job.program, communicator, sessionOptions);
-  MIXLE_RETURN_IF_ERROR(agree(communicator, *world, {"setup", 0, ""},
-                              created.status(), &shared));
+  MIXLE_RETURN_IF_ERROR(
+      agree(communicator, *world, {"setup", 0, ""}, created.status(), &shared));
   session = created.take();
   return Status::success();
 }
@@ -189,8 +189,8 @@ Status TrainingRank::train() {
   const bool wantsReceipts = !job.options.receipts.empty();
   for (int64_t step = 0; step < job.steps; ++step) {
     const bool isLast = step + 1 == job.steps;
-    session->setReceiptDigest(
-        isLast || (wantsReceipts && interval > 0 && (step + 1) % interval == 0));
+    session->setReceiptDigest(isLast || (wantsReceipts && interval > 0 &&
+                                         (step + 1) % interval == 0));
     MIXLE_ASSIGN_OR_RETURN(last, trainStep(order, step));
     MIXLE_RETURN_IF_ERROR(writeReceipt(*last));
     progress.step(step + 1, last->loss, last->globalTokens());
@@ -218,8 +218,7 @@ Status TrainingRank::evaluate() {
       rows.push_back(row);
     int64_t own = copyShare(rows, {0, static_cast<int64_t>(rows.size())});
     MIXLE_ASSIGN_OR_RETURN(
-        Evaluation part,
-        session->evaluate(inputs.data(), targets.data(), own));
+        Evaluation part, session->evaluate(inputs.data(), targets.data(), own));
     evaluation->merge(part);
   }
   Status counted;
@@ -266,8 +265,7 @@ Status prepare(Job &job, Ranks &ranks) {
   if (options.generate)
     MIXLE_RETURN_IF_ERROR(checkGeneration(options, *job.program));
   if (options.hasTrainingData()) {
-    MIXLE_ASSIGN_OR_RETURN(job.data,
-                           TrainingData::open(options, *job.program));
+    MIXLE_ASSIGN_OR_RETURN(job.data, TrainingData::open(options, *job.program));
     job.steps = options.steps.value_or(job.data->batchSteps());
   }
   if (!ranks.isFirst())

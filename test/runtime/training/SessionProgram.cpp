@@ -77,8 +77,8 @@ private:
                         0, "momentum");
     stepCount =
         b.buffer("step", BufferKind::State, DataType::I64, 1, 0, -1, "step");
-    units = b.buffer("units", BufferKind::State, DataType::I32, 1, 0, -1,
-                     "units");
+    units =
+        b.buffer("units", BufferKind::State, DataType::I32, 1, 0, -1, "units");
     padded = held * (plan.dpShard > 1 ? plan.dpShard : 1);
     acc = accumulator("acc", padded);
     amax = b.buffer("amax", BufferKind::Accumulator, DataType::U64, 1);
@@ -91,8 +91,8 @@ private:
     gathered = b.buffer("gathered", BufferKind::Scratch, DataType::F32, padded);
     rowsOfIds = b.buffer("rows", BufferKind::Scratch, DataType::F32, 0,
                          tokens * sizes.vocabulary);
-    selected = b.buffer("selected", BufferKind::Scratch, DataType::F32, 0,
-                        tokens);
+    selected =
+        b.buffer("selected", BufferKind::Scratch, DataType::F32, 0, tokens);
     logits = b.buffer("out.logits", BufferKind::Output, DataType::F32, 0,
                       tokens * shardRows);
   }
@@ -114,11 +114,11 @@ private:
   void sumOverDp(CommandWriter &out, uint32_t buffer, const std::string &id,
                  int64_t elements) {
     if (!dp.empty())
-      out.collective("all_reduce", {buffer}, {constant(elements)},
-                     DataType::I64, fb::Combine::Sum, dp,
-                     {update(id, fb::Payload::Message,
-                             fb::Collective::AllReduce, dp, DataType::I64,
-                             elements)});
+      out.collective(
+          "all_reduce", {buffer}, {constant(elements)}, DataType::I64,
+          fb::Combine::Sum, dp,
+          {update(id, fb::Payload::Message, fb::Collective::AllReduce, dp,
+                  DataType::I64, elements)});
   }
 
   void initializeAndReset() {
@@ -238,11 +238,11 @@ private:
     CommandWriter s = b.entry("step");
     const std::vector<Axis> everywhere = b.activeAxes();
     if (!everywhere.empty())
-      s.collective("all_reduce", {amax}, {constant(1)}, DataType::U64,
-                   fb::Combine::Max, everywhere,
-                   {update("units:amax", fb::Payload::Message,
-                           fb::Collective::AllReduce, everywhere, DataType::U64,
-                           1)});
+      s.collective(
+          "all_reduce", {amax}, {constant(1)}, DataType::U64, fb::Combine::Max,
+          everywhere,
+          {update("units:amax", fb::Payload::Message, fb::Collective::AllReduce,
+                  everywhere, DataType::U64, 1)});
     s.call("decide_units", {units, amax, rerun, finite}, {constant(1)});
     s.commitIf(finite, "non_finite");
     s.retry(rerun);
@@ -272,11 +272,11 @@ private:
     if (plan.tp > 1)
       parts.push_back(Axis::Tp);
     if (!parts.empty())
-      s.collective("all_reduce", {squares}, {constant(ExactSum::limbCount)},
-                   DataType::I64, fb::Combine::Sum, parts,
-                   {update("norm", fb::Payload::Message,
-                           fb::Collective::AllReduce, parts, DataType::I64,
-                           ExactSum::limbCount)});
+      s.collective(
+          "all_reduce", {squares}, {constant(ExactSum::limbCount)},
+          DataType::I64, fb::Combine::Sum, parts,
+          {update("norm", fb::Payload::Message, fb::Collective::AllReduce,
+                  parts, DataType::I64, ExactSum::limbCount)});
     s.call("clip_coefficient", {squares, coefficient, norm}, {}, {1.0});
     emitLoss(s, "step", loss, count);
     s.call("check_commit", {count, norm, commit});

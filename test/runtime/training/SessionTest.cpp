@@ -142,8 +142,8 @@ TEST(Session, UnequalCallsWeighByToken) {
 TEST(Session, LocalCountsAreTheRanksOwn) {
   Rows rows = someRows(5, 4);
   std::vector<std::string> found(4);
-  Status status = runSessions(
-      "dp_replicate=4", [&](TrainingSession &session) -> Status {
+  Status status =
+      runSessions("dp_replicate=4", [&](TrainingSession &session) -> Status {
         MIXLE_ASSIGN_OR_RETURN(StepReceipt receipt, trainOn(session, rows));
         // B049: 2, 2, 1 and 0 rows.
         Range own = rankRows(5, 4, session.dataParallelRank());
@@ -288,8 +288,7 @@ TEST(Session, EvaluationIsExactAndLeavesWindowsAlone) {
         MIXLE_RETURN_IF_ERROR(trainOn(session, rows, {0, 4}).status());
         Evaluation all;
         for (Range part : {Range{0, 3}, Range{3, 4}, Range{4, 8}}) {
-          Range own =
-              rankRows(part.size(), 2, session.dataParallelRank());
+          Range own = rankRows(part.size(), 2, session.dataParallelRank());
           own = {own.begin + part.begin, own.end + part.begin};
           std::vector<int32_t> tokens = Rows::flat(rows.tokens, own);
           std::vector<int32_t> labels = Rows::flat(rows.labels, own);
@@ -362,8 +361,7 @@ TEST(Session, WrongArgumentsAreRefused) {
         EXPECT_FALSE(messageOf(good.data(), good.data(), -1).empty());
         EXPECT_FALSE(session.lastErrorIsShared());
         EXPECT_EQ(session.pending(), 0);
-        EXPECT_TRUE(
-            session.trainBatch(good.data(), good.data(), 8).ok());
+        EXPECT_TRUE(session.trainBatch(good.data(), good.data(), 8).ok());
         return session.close();
       });
   EXPECT_TRUE(status.ok()) << status.message();

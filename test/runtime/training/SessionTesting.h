@@ -99,8 +99,7 @@ inline Expected<StepReceipt> stepOn(TrainingSession &session,
                                     const Rows &rows) {
   std::optional<StepReceipt> receipt;
   for (Range part :
-       chunks(rows.size(),
-              session.program().plan.gradientAccumulationSteps)) {
+       chunks(rows.size(), session.program().plan.gradientAccumulationSteps)) {
     MIXLE_ASSIGN_OR_RETURN(receipt, trainOn(session, rows, part));
   }
   if (session.pending() > 0) {
@@ -110,15 +109,16 @@ inline Expected<StepReceipt> stepOn(TrainingSession &session,
 }
 
 /// wte[t, l] = 1 + 7 t + l, but row 6 is `last`; head is the identity.
-inline std::string writeWeights(const mixle::test::Folder &folder, const std::string &name,
-                                float last = 1) {
+inline std::string writeWeights(const mixle::test::Folder &folder,
+                                const std::string &name, float last = 1) {
   std::vector<float> wte(49), head(49, 0.0f);
   for (int i = 0; i < 49; ++i)
     wte[i] = i < 42 ? 1.0f + static_cast<float>(i) : last;
   for (int i = 0; i < 7; ++i)
     head[i * 8] = 1;
   auto view = [](const char *id, const std::vector<float> &values) {
-    return TensorView{id, TensorType::F32,
+    return TensorView{id,
+                      TensorType::F32,
                       {7, 7},
                       reinterpret_cast<const uint8_t *>(values.data()),
                       values.size() * 4};

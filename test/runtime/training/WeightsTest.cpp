@@ -21,7 +21,9 @@ struct Tensor {
 template <typename T>
 Tensor tensor(const std::string &name, TensorType type,
               std::vector<int64_t> shape, const std::vector<T> &values) {
-  return {name, type, std::move(shape),
+  return {name,
+          type,
+          std::move(shape),
           {reinterpret_cast<const char *>(values.data()),
            values.size() * sizeof(T)}};
 }
@@ -117,8 +119,8 @@ TEST(Weights, LoadingStartsTheStateAnew) {
   Folder folder;
   std::string path = writeWeights(folder, "w.safetensors");
   Rows rows = someRows(8, 0);
-  Status status = runSessions(
-      "dp_shard=2", [&](TrainingSession &session) -> Status {
+  Status status =
+      runSessions("dp_shard=2", [&](TrainingSession &session) -> Status {
         MIXLE_RETURN_IF_ERROR(session.loadWeights(path));
         MIXLE_ASSIGN_OR_RETURN(StateDigest fresh, session.stateDigest());
         MIXLE_RETURN_IF_ERROR(stepOn(session, rows).status());
@@ -147,18 +149,17 @@ TEST(Weights, WhatIsAccepted) {
                             std::vector<float>{-1e4f})}),
             "");
   // Any floating-point type.
-  EXPECT_EQ(refusal({matrix(wte, 1),
-                     tensor("head", TensorType::F64, {7, 7},
-                            std::vector<double>(49, 0.1))}),
+  EXPECT_EQ(refusal({matrix(wte, 1), tensor("head", TensorType::F64, {7, 7},
+                                            std::vector<double>(49, 0.1))}),
             "");
-  EXPECT_EQ(refusal({matrix(wte, 1),
-                     tensor("head", TensorType::BF16, {7, 7},
-                            std::vector<uint16_t>(49, 0x3f80))}),
-            "");
-  EXPECT_EQ(refusal({matrix(wte, 1), head,
-                     tensor("scale", TensorType::F64, {},
-                            std::vector<double>{1.5})}),
-            "");
+  EXPECT_EQ(
+      refusal({matrix(wte, 1), tensor("head", TensorType::BF16, {7, 7},
+                                      std::vector<uint16_t>(49, 0x3f80))}),
+      "");
+  EXPECT_EQ(
+      refusal({matrix(wte, 1), head,
+               tensor("scale", TensorType::F64, {}, std::vector<double>{1.5})}),
+      "");
 }
 
 TEST(Weights, WhatIsRefused) {
@@ -190,23 +191,23 @@ TEST(Weights, WhatIsRefused) {
                      tensor("head", TensorType::F64, {7, 7}, values)}),
             "tensor 'head': element 9 is -inf; weights must be finite");
   values[9] = 1e39;
-  EXPECT_NE(refusal({matrix(wte, 1),
-                     tensor("head", TensorType::F64, {7, 7}, values)})
-                .find("too large for the program's fp32"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal({matrix(wte, 1), tensor("head", TensorType::F64, {7, 7}, values)})
+          .find("too large for the program's fp32"),
+      std::string::npos);
   EXPECT_EQ(refusal({matrix(wte, 1), head, matrix("lm_head.weight", 2)}),
             "tensor 'lm_head.weight' differs from 'transformer.wte.weight'; "
             "the program ties the two, so they must be equal bit by bit");
-  EXPECT_NE(refusal({matrix(wte, 1), head,
-                     tensor("scale", TensorType::F32, {},
-                            std::vector<float>{2})})
-                .find("the program has 1.5 built in"),
-            std::string::npos);
-  EXPECT_NE(refusal({matrix(wte, 1), head,
-                     tensor("scale", TensorType::F32, {1},
-                            std::vector<float>{1.5})})
-                .find("expected one floating-point number"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal({matrix(wte, 1), head,
+               tensor("scale", TensorType::F32, {}, std::vector<float>{2})})
+          .find("the program has 1.5 built in"),
+      std::string::npos);
+  EXPECT_NE(
+      refusal({matrix(wte, 1), head,
+               tensor("scale", TensorType::F32, {1}, std::vector<float>{1.5})})
+          .find("expected one floating-point number"),
+      std::string::npos);
 }
 
 TEST(Weights, AFileThatIsNoneIsRefusedOnAllRanks) {
