@@ -5,6 +5,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include <cmath>
 
 using namespace mlir;
@@ -82,6 +83,58 @@ PlacementAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return failure();
   if (partial.empty() != merge.getValue().empty())
     return emitError() << "(L2) partial axes and their merge go together";
+  return success();
+}
+
+/// (L3) A placement fits the value that it is given to.
+static LogicalResult verifyPlacement(Operation *op, Attribute attribute,
+                                     Type type) {
+  auto placement = dyn_cast<PlacementAttr>(attribute);
+  if (!placement)
+    return op->emitError("(L3) expected a #dist.placement, got ") << attribute;
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  int64_t rank = tensor ? tensor.getRank() : 0;
+  // Under dp_shard the global tensor is placed and the rank's part is flat.
+  if (static_cast<int64_t>(placement.getDims().size()) != rank &&
+      !op->hasAttr("dist.global_types"))
+    return op->emitError("(L3) placement ")
+           << attribute << " has " << placement.getDims().size()
+           << " dimensions, the value " << type << " has " << rank;
+  return success();
+}
+
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  if (attribute.getName() != kPlacementsAttr)
+    return success();
+  auto all = dyn_cast<ArrayAttr>(attribute.getValue());
+  if (!all || all.size() != op->getNumResults())
+    return op->emitError("(L3) expected one placement for each of ")
+           << op->getNumResults() << " results";
+  for (auto [placement, result] : llvm::zip(all, op->getResults()))
+    if (failed(verifyPlacement(op, placement, result.getType())))
+      return failure();
+  return success();
+}
+
+LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op,
+                                                    unsigned region,
+                                                    unsigned argument,
+                                                    NamedAttribute attribute) {
+  if (attribute.getName() != kPlacementAttr)
+    return success();
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  auto placement = dyn_cast<PlacementAttr>(attribute.getValue());
+  if (!function || !placement)
+    return op->emitError("(L3) expected a #dist.placement on a function argument");
+  if (function.getArgAttr(argument, "dist.global_type"))
+    return success();
+  auto tensor = dyn_cast<RankedTensorType>(function.getArgumentTypes()[argument]);
+  int64_t rank = tensor ? tensor.getRank() : 0;
+  if (static_cast<int64_t>(placement.getDims().size()) != rank)
+    return op->emitError("(L3) placement ")
+           << placement << " of argument " << argument << " has "
+           << placement.getDims().size() << " dimensions, the argument has " << rank;
   return success();
 }
 

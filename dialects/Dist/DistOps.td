@@ -25,6 +25,8 @@ def Dist_Dialect : Dialect {
   }];
   let usePropertiesForAttributes = 1;
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
 }
 
 def Dist_PlacementAttr : AttrDef<Dist_Dialect, "Placement"> {
@@ -38,6 +40,7 @@ def Dist_PlacementAttr : AttrDef<Dist_Dialect, "Placement"> {
     Constraints:
     * (L1) an axis shards at most one dimension, and is not partial as well.
     * (L2) partial axes are given with a merge, and a merge with partial axes.
+    * (L3) on a value there is one list of axes per dimension.
   }];
   let parameters = (ins "::mlir::ArrayAttr":$dims, "::mlir::ArrayAttr":$partial, "::mlir::StringAttr":$merge);
   let assemblyFormat = "`<` $dims `,` $partial `,` $merge `>`";

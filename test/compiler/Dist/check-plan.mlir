@@ -2,6 +2,8 @@
 // RUN: not mixle-opt %S/../Inputs/mini.mlir --mixle-pipeline='plan=pp=2 stop-after=plan' 2>&1 | FileCheck %s --check-prefix=AXIS
 // RUN: not mixle-opt %S/../Inputs/mini.mlir --mixle-pipeline='plan=tp=8 stop-after=plan' 2>&1 | FileCheck %s --check-prefix=GRANULE
 // RUN: not mixle-opt %S/../Inputs/mini.mlir --mixle-pipeline='plan=tp=0 stop-after=plan' 2>&1 | FileCheck %s --check-prefix=ZERO
+// Cases B101: sizes that are no sizes.
+// RUN: not mixle-opt %S/../Inputs/mini.mlir --mixle-pipeline='plan=tp=-1 stop-after=plan' 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // RUN: not mixle-opt %S/../Inputs/mini.mlir --mixle-pipeline='plan=tp=2,tp=2 stop-after=plan' 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not mixle-opt %S/../Inputs/mini.mlir --mixle-pipeline='plan=tp=2 precision=bf16 stop-after=plan' 2>&1 | FileCheck %s --check-prefix=PRECISION
 
@@ -9,5 +11,6 @@
 // AXIS: cpu does not execute requested parallel axes: pp
 // GRANULE: tp=8 cuts inside a granule of 'vocabulary' (10 in 4 granules of 3){{.*}} or use tp = 1, 2, 3, 4
 // ZERO: tp=0: tp must be an exact positive integer
+// NEGATIVE: tp=-1: tp must be an exact positive integer
 // TWICE: key 'tp' is given twice
 // PRECISION: cpu does not support precision='bf16'

@@ -57,3 +57,23 @@ mixle.program @p attributes {kind = "training"} {
     mixle.return %y : tensor<4xf32>
   }
 }
+
+// -----
+
+// Two dimensions given for a tensor of one (case B101).
+mixle.program @p attributes {kind = "training"} {
+  // expected-error @below {{(L3) placement #dist.placement<[["tp"], []], [], ""> of argument 0 has 2 dimensions, the argument has 1}}
+  mixle.entry @e(%x: tensor<4xf32> {dist.placement = #dist.placement<[["tp"], []], [], "">}) -> tensor<4xf32> {
+    mixle.return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+mixle.program @p attributes {kind = "training"} {
+  mixle.entry @e(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @below {{(L3) placement #dist.placement<[], [], ""> has 0 dimensions, the value 'tensor<4xf32>' has 1}}
+    %y = mixle.neg %x {dist.placements = [#dist.placement<[], [], "">]} : tensor<4xf32>
+    mixle.return %y : tensor<4xf32>
+  }
+}
