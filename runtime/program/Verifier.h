@@ -20,8 +20,8 @@ namespace mixle::runtime {
 struct VerifierState {
   const fb::ProgramT &program;
   ParallelPlan plan;
-  /// Work that may still be done, in evaluations of a command's scalars: a bound
-  /// on the time (a few tenths of a second at most).
+  /// Work that may still be done, in evaluations of a command's scalars: a
+  /// bound on the time (a few tenths of a second at most).
   int64_t budget = int64_t(1) << 23;
 };
 

@@ -81,8 +81,7 @@ TEST(VerifyCommands, copyAndFill) {
                  "holds 96",
                  w.fill(b.matrix, constant(97)));
   EXPECT_REFUSED("its number of bytes is -1", w.fill(b.matrix, constant(-1)));
-  EXPECT_REFUSED("does not fit in 64 bits",
-                 w.fill(b.matrix, rows(INT64_MAX)));
+  EXPECT_REFUSED("does not fit in 64 bits", w.fill(b.matrix, rows(INT64_MAX)));
   EXPECT_REFUSED("writes to the input 'input'", w.fill(b.input, constant(0)));
   // Only the second rank touches too much.
   EXPECT_REFUSED("it touches 100 bytes", w.fill(b.matrix, offset(tp, 100)));
