@@ -21,6 +21,33 @@ static BackendCapabilities cpuCapabilities() {
   return backend;
 }
 
+/// Ranks of MPI and sizes in a program file have 31 bits.
+static constexpr int64_t mostRanks = (int64_t(1) << 31) - 1;
+
+/// The plan against the backend; an axis that it does not execute comes with
+/// the nearest plan that it does.
+static Status checkPlan(const ParallelPlan &plan, const std::string &precision) {
+  const BackendCapabilities backend = cpuCapabilities();
+  if (Status status = backend.validate(plan, precision); !status.ok()) {
+    ParallelPlan nearest = plan;
+    nearest.pp = nearest.cp = nearest.ep = nearest.etp = 1;
+    if (nearest.fields() == plan.fields())
+      return status;
+    return Status::error(status.message() +
+                         "; it executes dp_replicate, dp_shard and tp: use "
+                         "--plan " + nearest.asText());
+  }
+  int64_t largest = plan.worldSize();
+  for (int64_t field : plan.fields())
+    largest = std::max(largest, field);
+  if (largest > mostRanks)
+    return Status::error("plan " + plan.asText() + ": its world size, " +
+                         std::to_string(plan.worldSize()) +
+                         ", and each of its fields must be at most " +
+                         std::to_string(mostRanks));
+  return Status::success();
+}
+
 static Status parseOptimizer(CompileOptions &options) {
   MIXLE_ASSIGN_OR_RETURN(KeyValues given,
                          parseKeyValues(options.optimizer, "--optimizer"));
@@ -51,7 +78,8 @@ static Status parseOptimizer(CompileOptions &options) {
     MIXLE_ASSIGN_OR_RETURN(double number, parseReal(value, "--optimizer: " + key));
     bool rate = key == "lr" || key == "eps";
     bool fraction = key == "beta1" || key == "beta2" || key == "momentum";
-    if (!std::isfinite(number) || number < 0 || (key == "lr" && number == 0) ||
+    // An eps of 0 would divide 0 by 0 where a gradient has always been 0.
+    if (!std::isfinite(number) || number < 0 || (rate && number == 0) ||
         (fraction && number >= 1))
       return Status::error("--optimizer: " + key + "=" + value + " must be " +
                            (fraction ? "in [0, 1)"
@@ -101,8 +129,7 @@ Status tools::checkOptions(CompileOptions &options) {
   if (options.precision != "fp32" && options.precision != "fp64")
     return Status::error("--precision: '" + options.precision +
                          "' is not executed by the cpu backend; use fp32 or fp64");
-  MIXLE_RETURN_IF_ERROR(
-      cpuCapabilities().validate(options.parsedPlan, options.precision));
+  MIXLE_RETURN_IF_ERROR(checkPlan(options.parsedPlan, options.precision));
   if (options.numerics != "reproducible" && options.numerics != "fast")
     return Status::error("--numerics: '" + options.numerics +
                          "' is neither 'reproducible' nor 'fast'");

@@ -117,7 +117,13 @@ static int compile(CompileOptions &options) {
   if (failed(mlir::mixle::runPhases(*module, pipeline)))
     return 1;
   if (!options.stopAfter.empty()) {
-    module->print(llvm::outs());
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module->print(stream);
+    // Not through llvm::outs(): a full disk would end it by abort().
+    bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (std::fflush(stdout) != 0 || !whole)
+      return fail("cannot write to the standard output");
     return 0;
   }
   rt::fb::ProgramT program;
