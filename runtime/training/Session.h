@@ -82,7 +82,8 @@ public:
   /// Errors: a closed session; more rows than the program holds; a token or
   /// label outside the vocabulary (this rank's alone); and shared by all ranks,
   /// with the state untouched and the window dropped: no label of the window
-  /// counts anywhere, or a gradient is not finite (the parameter is named).
+  /// counts anywhere, or a gradient (the parameter is named) or the loss of an
+  /// earlier call is not finite.
   Expected<StepReceipt> trainBatch(const int32_t *inputs,
                                    const int32_t *targets, int64_t rows);
 

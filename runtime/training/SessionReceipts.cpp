@@ -73,6 +73,14 @@ Expected<StepReceipt> TrainingSession::pendingReceipt(const Sums &before) {
     if (i < ExactSum::valueLimbs || i >= ExactSum::limbCount)
       sums[i] -= before[i];
   MIXLE_RETURN_IF_ERROR(reduceInto(sums, "accumulate", receipt));
+  if (!std::isfinite(receipt.loss)) {
+    // No step could commit it, and no receipt can say it.
+    EntryResult result;
+    result.detail = "the loss of call " + std::to_string(used) +
+                    " of its window is " + std::to_string(receipt.loss);
+    used = 0;
+    return notCommitted(result);
+  }
   MIXLE_RETURN_IF_ERROR(finishReceipt(receipt));
   return receipt;
 }

@@ -276,6 +276,33 @@ TEST(Session, AGradientThatIsNotFiniteIsNamed) {
   }
 }
 
+TEST(Session, ALossThatIsNotFiniteDropsTheWindow) {
+  Rows rows = someRows(4, 0), bad = rows;
+  bad.tokens[1][2] = 6;
+  bad.labels[1][2] = 3;
+  Status status = runSessions(
+      "dp_replicate=2,gradient_accumulation_steps=2",
+      [&](TrainingSession &session) -> Status {
+        MIXLE_ASSIGN_OR_RETURN(BufferView table,
+                               session.rank().parameterBuffer(0, ""));
+        static_cast<float *>(table.data)[6 * 7 + 3] =
+            std::numeric_limits<float>::infinity();
+        MIXLE_ASSIGN_OR_RETURN(StateDigest before, session.stateDigest());
+        EXPECT_EQ(trainOn(session, bad).status().message(),
+                  "step 1 is not committed: the loss of call 1 of its window "
+                  "is inf; parameters and optimizer state are untouched");
+        EXPECT_TRUE(session.lastErrorIsShared());
+        EXPECT_EQ(session.pending(), 0);
+        MIXLE_ASSIGN_OR_RETURN(StateDigest after, session.stateDigest());
+        EXPECT_EQ(before, after);
+        MIXLE_ASSIGN_OR_RETURN(StepReceipt next, trainOn(session, rows));
+        EXPECT_TRUE(std::isfinite(next.loss));
+        MIXLE_RETURN_IF_ERROR(session.discardAccumulation().status());
+        return session.close();
+      });
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
 TEST(Session, EvaluationIsExactAndLeavesWindowsAlone) {
   Folder folder;
   std::string weights = writeWeights(folder, "w.safetensors");
