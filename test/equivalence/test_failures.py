@@ -1,0 +1,354 @@
+"""What goes wrong ends in one clear line, with exit status 1 or 2, within
+seconds, and leaves nothing half-written; a lost rank ends the whole job.
+
+test/tools/mixle-run tests mixle-run's messages one by one on programs made by
+hand; here are mixle-compile's, and real programs on all their ranks.
+"""
+
+import json
+import random
+import re
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from mixle_testing import (
+    compile_program, gpt2_config, load_weights, needs_mpirun, pseudo_text, run_tool, save_npy,
+    save_weights, tool, train, write_json,
+)
+
+# Must hold: a job ends within 15 s of losing a rank. Nothing here is near it on
+# an idle machine; the bound is for jobs that would never end.
+LIMIT = 15
+
+mpi = pytest.mark.skipif(bool(needs_mpirun()), reason=str(needs_mpirun()))
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return gpt2_config(folder / "model.json", n_layer=1, n_head=6, n_embd=24, vocab_size=128,
+                       n_positions=16)
+
+
+@pytest.fixture(scope="module")
+def text(folder):
+    return pseudo_text(folder / "text.txt", 4000)
+
+
+@pytest.fixture(scope="module")
+def program(folder, model):
+    return compile_program(folder / "good.fbs", "--model", model, "--batch", 8,
+                           "--plan", "dp_replicate=2,tp=2")
+
+
+def refused(name, *arguments, status=(1,), ranks=None, says="", lines=1, timeout=60):
+    """Runs a tool that must refuse; its only line."""
+    result = run_tool(name, *arguments, status=None, ranks=ranks, timeout=timeout)
+    assert result.status in status, f"{result.command}: {result.status}\n{result.err}"
+    ours = [line for line in result.errors() if line.startswith(f"{name}: ")]
+    if ranks is None:
+        assert ours == result.errors(), f"other output:\n{result.err}"
+    assert len(ours) == lines, f"expected {lines} line(s):\n{result.err}"
+    assert ours[0].startswith(f"{name}: error: ")
+    assert re.search(says, ours[0]), f"'{says}' is not in\n{ours[0]}"
+    assert result.out == ""
+    return ours[0]
+
+
+@pytest.mark.parametrize("plan, says", [
+    ("shards=2", r"unknown field 'shards'; a plan has the fields dp_replicate, dp_shard, tp, pp"),
+    ("tp=2,tp=2", r"'tp' is given twice"),
+    ("tp", r"'tp' is neither fields like"),
+    ("tp=", r"'tp' has no value"),
+    ("tp=0", r"tp=0: tp must be an exact positive integer"),
+    ("dp_replicate=-1", r"dp_replicate=-1: dp_replicate must be an exact positive integer"),
+    ("tp=1.5", r"tp=1.5: tp must be an exact positive integer"),
+    ("microbatches=0", r"microbatches=0"),
+    ("gradient_accumulation_steps=0", r"gradient_accumulation_steps=0"),
+    ("dp_shard=99999999999999999999", r"dp_shard must be an exact positive integer"),
+    ("dp_replicate=4294967296", r"world size, 4294967296, .* at most 2147483647"),
+    ("dp_replicate=4294967296,dp_shard=4294967296", r"world size does not fit"),
+    ("", r"the text is empty"),
+    ("tp=2,", r"an empty element"),
+    ("ep=2", r"expert parallelism must divide the data-parallel domain"),
+    # Axes of other backends, with what would work here.
+    ("pp=2", r"cpu does not execute requested parallel axes: pp; .* use --plan dp_replicate=1$"),
+    ("cp=2,tp=2", r"cpu does not execute requested parallel axes: cp; .* use --plan tp=2$"),
+    ("dp_replicate=2,ep=2", r"axes: ep; .* use --plan dp_replicate=2$"),
+    ("etp=2", r"cpu does not execute requested parallel axes: etp"),
+    # B101: sizes that do not divide.
+    ("tp=4", r"backend cpu: tp=4 does not divide the 6 query heads; use tp = 1, 2, 3, 6"),
+    ("tp=12", r"tp=12 cuts inside a granule of 'vocabulary'"),
+])
+def test_plans_that_are_refused_b101(folder, model, plan, says):
+    output = folder / "refused.fbs"
+    refused("mixle-compile", "--model", model, "--batch", 8, "--plan", plan, "-o", output,
+            says=says)
+    assert not list(folder.glob("refused*"))
+
+
+@pytest.mark.parametrize("content, says", [
+    ('{"tp": 2, "tp": 2}', "tp"),
+    ('{"tp": "2"}', "tp"),
+    ('{"tp": true}', "tp"),
+    ('{"tp": 2, "world_size": 4}', "world_size"),
+    ('{"tq": 2}', "unknown field 'tq'"),
+    ("[2]", "a plan is a JSON object"),
+    ("{", "line 1"),
+])
+def test_plan_files_that_are_refused(folder, model, content, says):
+    plan = folder / "plan.json"
+    plan.write_text(content)
+    refused("mixle-compile", "--model", model, "--batch", 8, "--plan", plan, "-o",
+            folder / "refused.fbs", says=says)
+
+
+def test_a_plan_file_is_a_plan(folder, model):
+    plan = write_json(folder / "good-plan.json", {"tp": 2, "world_size": 2})
+    by_file = compile_program(folder / "by-file.fbs", "--model", model, "--batch", 8,
+                              "--plan", plan)
+    by_text = compile_program(folder / "by-text.fbs", "--model", model, "--batch", 8,
+                              "--plan", "tp=2")
+    assert by_file.read_bytes() == by_text.read_bytes()
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--granules", "tensor=2", "--plan", "tp=3"],
+     r"tp=3 cuts inside a granule of 'heads' \(6 in 2 granules of 3\).*--granules tensor=N with N "
+     r"a multiple of 3, or use tp = 1, 2"),
+    (["--granules", "vocabulary=2", "--plan", "tp=3"],
+     r"tp=3 cuts inside a granule of 'vocabulary'.*--granules vocabulary=N"),
+    (["--granules", "tensor=0"], r"tensor=0 must be a positive integer"),
+    (["--granules", "tensor=1,tensor=2"], r"'tensor' is given twice"),
+    (["--granules", "colour=2"], r"unknown factor 'colour'; known are"),
+    (["--batch", "0"], r"--batch: 0 must be a positive"),
+    (["--batch", "-4"], r"--batch: -4 must be a positive"),
+    (["--sequence", "0"], r"--sequence: 0 must be a positive"),
+    (["--sequence", "17"], r"sequence 17 must be from 1 to the model's n_positions, 16"),
+    (["--precision", "bf16"], r"'bf16' is not executed by the cpu backend; use fp32 or fp64"),
+    (["--numerics", "exact"], r"'exact' is neither 'reproducible' nor 'fast'"),
+    (["--optimizer", "lion"], r"unknown optimizer 'lion'; known are sgd, adam and adamw"),
+    (["--optimizer", "sgd,beta1=0.9"], r"sgd has no option 'beta1'; it takes"),
+    (["--optimizer", "adamw,lr=0"], r"lr=0 must be a positive number"),
+    (["--optimizer", "adamw,lr=nan"], r"lr: 'nan' is not a finite number"),
+    (["--optimizer", "adamw,eps=0"], r"eps=0 must be a positive number"),
+    (["--optimizer", "adamw,beta1=1"], r"beta1=1 must be in \[0, 1\)"),
+    (["--optimizer", "adamw,decay=some"], r"decay='some' is neither"),
+    (["--max-grad-norm", "0"], r"--max-grad-norm must be a positive number"),
+    (["--lr-schedule", "cosine,warmup=9,total=5"], r"warmup=9 is longer than total=5"),
+    (["--lr-schedule", "sawtooth"], r"sawtooth"),
+    (["--target", "pentium"], r"unknown cpu 'pentium'"),
+    (["--stop-after", "lunch"], r"unknown phase 'lunch'; phases are graph, plan, dist and exec"),
+    (["--estimator", "spec.json"], r"give one of --model"),
+])
+def test_options_that_are_refused(folder, model, options, says):
+    arguments = ["--model", model, *options, "-o", folder / "refused.fbs"]
+    if "--batch" not in options:
+        arguments += ["--batch", 8]
+    refused("mixle-compile", *arguments, says=says, status=(1, 2))
+    assert not list(folder.glob("refused*"))
+
+
+@pytest.mark.parametrize("changes, says", [
+    ({"n_head": 5}, r"n_embd"),
+    ({"n_layer": 0}, r"n_layer"),
+    ({"n_embd": -24}, r"n_embd"),
+    ({"vocab_size": "many"}, r"vocab_size"),
+    ({"resid_pdrop": 0.1}, r"resid_pdrop"),
+    ({"activation_function": "relu"}, r"activation_function"),
+    ({"surprise": 1}, r"surprise"),
+    ({"model_type": "llama"}, r"llama"),
+])
+def test_models_that_are_refused(folder, changes, says):
+    config = gpt2_config(folder / "bad.json", **changes)
+    refused("mixle-compile", "--model", config, "--batch", 8, "-o", folder / "refused.fbs",
+            says=says)
+
+
+def test_outputs_that_cannot_be_written(folder, model):
+    base = ["--model", model, "--batch", 8]
+    refused("mixle-compile", *base, "-o", "/dev/full", says="/dev/full.*No space left")
+    refused("mixle-compile", *base, "-o", folder / "no" / "p.fbs", says="No such file")
+    with open("/dev/full", "w") as full:
+        result = run_tool("mixle-compile", *base, "--stop-after", "graph", stdout=full, status=1)
+    assert result.errors() == ["mixle-compile: error: cannot write to the standard output"]
+
+
+def test_damaged_programs_are_refused(folder, program, text):
+    whole = program.read_bytes()
+    damaged = folder / "damaged.fbs"
+    run = ["--text", text, "--steps", 1]
+    for length in (0, 4, 100, len(whole) // 2, len(whole) - 1):
+        damaged.write_bytes(whole[:length])
+        refused("mixle-run", damaged, *run, says="damaged.fbs")
+    generator = random.Random(1)
+    for _ in range(40):
+        position, bit = generator.randrange(len(whole)), generator.randrange(8)
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << bit
+        damaged.write_bytes(flipped)
+        refused("mixle-run", damaged, "--verify", says="damaged.fbs")
+    damaged.write_bytes(whole + b"\0")
+    refused("mixle-run", damaged, "--verify", says="damaged.fbs")
+    refused("mixle-run", folder / "missing.fbs", *run, says="missing.fbs.*No such file")
+
+
+def bad_weights(good):
+    """(name, tensors, what the message says)"""
+    name = "transformer.h.0.mlp.c_fc.weight"
+    yield "missing", {k: v for k, v in good.items() if k != name}, name
+    yield "extra", {**good, "transformer.h.9.x": good[name]}, r"transformer\.h\.9\.x"
+    yield "misshapen", {**good, name: good[name].T}, name + r".*\[96, 24\].*\[24, 96\]"
+    yield "integer", {**good, name: np.ones((24, 96), np.int32)}, name
+    for value in (np.nan, np.inf, -np.inf):
+        values = good[name].copy()
+        values[3, 5] = value
+        yield f"{value}", {**good, name: values}, name
+    big = good[name].astype(np.float64)
+    big[0, 0] = 1e300  # infinite in single precision
+    yield "overflow", {**good, name: big}, name
+
+
+def test_bad_weights_are_refused(folder, program, text):
+    start, saved = folder / "weights.safetensors", folder / "saved.safetensors"
+    run_tool("mixle-run", program, "--save", start)
+    good = load_weights(start)
+    for kind, tensors, says in bad_weights(good):
+        bad = save_weights(folder / f"bad-{kind}.safetensors", tensors)
+        refused("mixle-run", program, "-q", "--weights", bad, "--text", text, "--steps", 1,
+                "--save", saved, says=says)
+    content = start.read_bytes()
+    bad = folder / "bad-file.safetensors"
+    # B105, B106: header bombs, cuts, offsets beyond the file.
+    for data in (b"", content[:7], content[:200], content[:-1],
+                 (2**63).to_bytes(8, "little") + content[8:],
+                 content.replace(b"data_offsets", b"data_0ffsets", 1)):
+        bad.write_bytes(data)
+        refused("mixle-run", program, "--weights", bad, "--save", saved, says="bad-file")
+    assert not list(folder.glob("saved*"))
+
+
+def test_bad_data_is_refused(folder, program, text):
+    def data(*options, says):
+        refused("mixle-run", program, "-q", *options, "--steps", 1, says=says)
+
+    path = folder / "data.txt"
+    path.write_text("short")
+    data("--text", path, says="data.txt")
+    path.write_text("")
+    data("--text", path, says="data.txt")
+    path.write_bytes(b"caf\xc3\xa9" * 100)
+    data("--text", path, says="(?i)vocabulary")
+    data("--text", folder / "none.txt", says="none.txt.*No such file")
+    data("--text", folder, says=str(folder))
+    tokens = folder / "tokens.bin"
+    np.arange(200, dtype=np.uint16).tofile(tokens)
+    data("--tokens", tokens, says="(?i)vocabulary")
+    tokens.write_bytes(b"")
+    data("--tokens", tokens, says="tokens.bin")
+    tokens.write_bytes(b"123")
+    data("--tokens", tokens, says="tokens.bin")
+    batches = np.ones((1, 8, 17), np.int32)
+    batches[0, 7, 3] = 128
+    data("--batches", save_npy(folder / "b.npy", batches), says="(?i)vocabulary")
+    data("--batches", save_npy(folder / "b.npy", batches[:, :4]), says="--batch")
+    data("--batches", save_npy(folder / "b.npy", np.ones((1, 8, 17)), np.float32), says="b.npy")
+
+
+def test_outputs_of_runs_that_cannot_be_written(folder, program, text):
+    run = [program, "-q", "--text", text, "--steps", 1]
+    refused("mixle-run", *run, "--save", "/dev/full", says="/dev/full")
+    refused("mixle-run", *run, "--receipts", "/dev/full", says="/dev/full")
+    refused("mixle-run", *run, "--save", folder / "no" / "w", says="No such file")
+
+
+@mpi
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_mpirun_with_another_world_size(program, text, ranks):
+    refused("mixle-run", program, "--text", text, "--steps", 1, ranks=ranks,
+            says=rf"parallel plan requires world_size=4, but the process group has "
+                 rf"world_size={ranks}\. Start it with mpirun -n 4")
+
+
+@mpi
+def test_a_bad_program_under_mpirun_is_one_line(folder, text):
+    damaged = folder / "mpi-damaged.fbs"
+    damaged.write_bytes(b"nothing")
+    refused("mixle-run", damaged, "--text", text, "--steps", 1, ranks=2, says="mpi-damaged.fbs")
+
+
+def lost(arguments, ranks=None):
+    """A job that loses a rank: its output, within the limit."""
+    begin = time.monotonic()
+    result = run_tool("mixle-run", *arguments, ranks=ranks, status=None, timeout=120)
+    seconds = time.monotonic() - begin
+    assert result.status != 0
+    assert seconds < LIMIT, f"took {seconds:.0f} s:\n{result.err}"
+    return result
+
+
+@pytest.mark.parametrize("entry", ["accumulate", "step"])
+def test_a_thread_rank_that_fails_ends_the_job(folder, program, text, entry):
+    saved = folder / "lost.safetensors"
+    result = lost([program, "-q", "--text", text, "--steps", 50, "--save", saved,
+                   "--inject-failure", f"rank=2,step=3,kind=error,entry={entry}"])
+    assert result.status == 1
+    assert re.search(r"rank 2\b.*injected failure", result.err), result.err
+    assert not saved.exists()
+
+
+def test_a_thread_rank_that_hangs_ends_the_job_b061(program, text):
+    result = lost([program, "-q", "--text", text, "--steps", 50, "--collective-timeout", 5,
+                   "--inject-failure", "rank=1,step=3,kind=hang"])
+    assert result.status == 1
+    assert "rank 1" in result.err, result.err
+    assert re.search(r"command \d+", result.err), result.err
+    assert "update" in result.err, result.err
+
+
+@mpi
+def test_an_mpi_rank_that_fails_ends_the_job(program, text):
+    result = lost([program, "-q", "--text", text, "--steps", 200,
+                   "--inject-failure", "rank=3,step=3,kind=error"], ranks=4)
+    assert re.search(r"rank 3\b.*injected failure", result.err), result.err
+
+
+@mpi
+def test_an_mpi_rank_that_is_killed_ends_the_job(folder, program, text):
+    receipts = folder / "killed.jsonl"
+    result = lost([program, "-q", "--text", text, "--steps", 200, "--receipts", receipts,
+                   "--inject-failure", "rank=1,step=3,kind=kill"], ranks=4)
+    # mpirun names the lost rank, survivors what they waited in.
+    assert re.search(r"rank 1\b.*(signal 9|Killed)", result.err), result.err
+    assert re.search(r"rank [023]\b.*command \d+", result.err), result.err
+    for line in receipts.read_text().splitlines() if receipts.exists() else []:
+        json.loads(line)
+
+
+@mpi
+def test_an_mpi_rank_that_hangs_ends_the_job_b061(program, text):
+    result = lost([program, "-q", "--text", text, "--steps", 200, "--collective-timeout", 5,
+                   "--inject-failure", "rank=2,step=3,kind=hang"], ranks=4)
+    assert re.search(r"rank 2|2\b.*(not arrived|missing)", result.err), result.err
+    assert re.search(r"command \d+", result.err), result.err
+
+
+def test_an_interrupt_leaves_nothing_half_written(folder, program, text):
+    receipts, saved = folder / "interrupted.jsonl", folder / "interrupted.safetensors"
+    process = subprocess.Popen(
+        [tool("mixle-run"), program, "-q", "--text", text, "--steps", "100000", "--save", saved,
+         "--receipts", receipts], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(LIMIT) != 0
+    assert not saved.exists()
+    for line in receipts.read_text().splitlines() if receipts.exists() else []:
+        json.loads(line)
+
+
+def test_tools_run_after_all_that(folder, program, text):
+    run = train(program, "--text", text, "--steps", 2)
+    assert [receipt["step"] for receipt in run.receipts] == [1, 2]
