@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mixle_testing import (
-    causal_lm_config, compile_program, gpt2_config, needs_mpirun, pseudo_text,
-    save_npy, train, world_size,
+    causal_lm_config, compile_program, gpt2_config, load_weights, needs_mpirun, pseudo_text,
+    run_tool, save_npy, save_weights, train, world_size,
 )
 
 # Batch 16: 3, 5, 6 and 7 do not divide it, nor do 3 microbatches or windows of 3
@@ -154,7 +154,7 @@ def test_gpt2_optimizers_same_bits(folder, text, optimizer, plan):
 
 @pytest.mark.parametrize(
     "granules", ["tokens=8", "tokens=16,tensor=12", "tensor=2,vocabulary=4", "vocabulary=3",
-                 "vocabulary=12,tokens=32"])
+                 "vocabulary=12,tokens=32", "sequence=4"])
 def test_gpt2_granules_same_bits(folder, text, granules):
     """Other granules, other bits; but the same ones under all plans that do not
     cut inside one."""
@@ -223,3 +223,44 @@ def test_fast_numerics_are_close(folder, text, plan):
     exact = small_group(folder, text, "exact", []).expected()
     fast = small_group(folder, text, "fast", ["--numerics", "fast"]).run(plan)
     np.testing.assert_allclose(fast.losses, exact.losses, rtol=2e-5)
+
+
+@pytest.fixture(scope="module")
+def explosion(folder, gpt2):
+    """The last norm's bias makes the model sure of token 7. Labels are 7, so
+    gradients are tiny, but for step 5, whose labels are others: gradients of a
+    million times the size do not fit the units of the steps before."""
+    start = folder / "explosion-start.safetensors"
+    run_tool("mixle-run", gpt2.program("dp_replicate=1"), "--seed", 1, "--save", start)
+    weights = dict(load_weights(start))
+    row = weights["transformer.wte.weight"][7]
+    weights["transformer.ln_f.bias"] = (25 * row / (row @ row)).astype(np.float32)
+    generator = np.random.default_rng(9)
+    batches = generator.integers(0, 257, (8, 16, 65))
+    labels = np.full((8, 16, 64), 7)
+    labels[4] = batches[4, :, 1:]
+    group = Group(
+        folder, "explosion",
+        ["--model", folder / "gpt2.json", "--batch", 16, "--optimizer", "adamw,lr=1e-5",
+         "--max-grad-norm", 1.0],
+        ["--batches", save_npy(folder / "explosion.npy", batches),
+         "--labels", save_npy(folder / "explosion-labels.npy", labels),
+         "--weights", save_weights(folder / "explosion.safetensors", weights)])
+    norms = [r["extra"]["gradient_norm"] for r in group.expected().receipts]
+    assert norms[4] > 1e5 * max(norms[:4])
+    return group
+
+
+@pytest.mark.parametrize(
+    "plan", ["dp_replicate=1,microbatches=3", "dp_replicate=3", "dp_shard=2,tp=2",
+             "tp=3,gradient_accumulation_steps=5", "dp_replicate=2,dp_shard=2,tp=2"])
+def test_an_explosion_at_step_5_same_bits(explosion, plan):
+    """It is accumulated again with new units, under every plan."""
+    reruns = [r["extra"]["reruns"] for r in explosion.expected().receipts]
+    assert reruns[:5] == [1, 0, 0, 0, 1]
+    explosion.check(plan)
+
+
+@pytest.mark.skipif(bool(needs_mpirun()), reason=str(needs_mpirun()))
+def test_an_explosion_at_step_5_same_bits_mpi(explosion):
+    explosion.check("dp_replicate=2,tp=2", ranks=4)
