@@ -114,8 +114,8 @@ public:
         second(statistics + 1 + d), average(d, 0.0), centre(d, 0.0),
         prior(d, 0.0) {
     for (int64_t j = 0; j < d; ++j) {
-      double given = rules.priorMean.empty() ? 0.0 : rules.priorMean[j];
-      prior[j] = (given - frame.anchor[j]) / frame.scale[j];
+      if (!rules.priorMean.empty())
+        prior[j] = (rules.priorMean[j] - frame.anchor[j]) / frame.scale[j];
       if (count > 0)
         average[j] = first[j] / count;
     }
@@ -173,11 +173,11 @@ private:
     const double shiftJ = centre[j] - average[j];
     scatter = std::fma(count * shiftI, shiftJ, scatter);
     if (rules.covarianceCount > 0) {
-      double value = i == j ? 1.0 : 0.0;
-      if (!rules.priorCovariance.empty())
-        value = rules.priorCovariance[shape.full ? i * d + j : i];
+      double value = rules.priorCovariance[shape.full ? i * d + j : i];
       value = value / frame.scale[i] / frame.scale[j];
-      value = std::fma(prior[i] - centre[i], prior[j] - centre[j], value);
+      // The prior's mean counts here where it is given.
+      if (!rules.priorMean.empty())
+        value = std::fma(prior[i] - centre[i], prior[j] - centre[j], value);
       scatter = std::fma(rules.covarianceCount, value, scatter);
     }
     return scatter / (count + rules.covarianceCount);

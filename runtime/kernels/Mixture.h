@@ -98,8 +98,9 @@ struct MixtureRules {
   Kind kind = Kind::absolute;
   std::optional<double> regularization;
 
-  /// Pseudo counts of weights, means and covariances with what they stand for; an
-  /// empty prior is 1/K, a mean of 0 and a unit covariance.
+  /// Pseudo counts of weights, means and covariances with what they stand for.
+  /// Empty prior weights are 1/K; the other priors are there where their counts are
+  /// not 0.
   double weightCount = 0, meanCount = 0, covarianceCount = 0;
   std::vector<double> priorWeights;     ///< [K]
   std::vector<double> priorMean;        ///< [D]

@@ -163,9 +163,10 @@ Status readPriors(const ObjectReader &reader, const std::string &what,
                              reader.nonNegative("pseudo_count", 0));
     }
   }
+  const Json none = Json::object();
   const Json *value = reader.find("prior_statistics");
   if (!value)
-    return Status::success();
+    value = &none;
   const std::string where = what + ": prior_statistics";
   ObjectReader inner(*value, where);
   MIXLE_RETURN_IF_ERROR(
@@ -181,6 +182,15 @@ Status readPriors(const ObjectReader &reader, const std::string &what,
       return inner.fail(pair.key, "stand for no pseudo count; give "
                                   "pseudo_count." +
                                       std::string(pair.key) + " > 0");
+  // Weights have a natural prior, means and covariances have none.
+  for (const char *key : {"means", "covariances"}) {
+    const double count =
+        key == std::string("means") ? rules.meanCount : rules.covarianceCount;
+    if (count > 0 && !inner.find(key))
+      return inner.fail(key, "are missing; a pseudo count of " +
+                                 std::string(key) +
+                                 " needs what it stands for");
+  }
   int64_t dim = spec.shape.dim;
   MIXLE_ASSIGN_OR_RETURN(rules.priorWeights,
                          inner.list("weights", spec.components));

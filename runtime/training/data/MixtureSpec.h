@@ -13,7 +13,8 @@
 // `pseudo_count` is a number, that of the weights, or an object of "weights", "means"
 // and "covariances". `prior_statistics` is an object of "weights" [K], "means" [D] and
 // "covariances" ([D], or [D][D] when full): what pseudo counts stand for, means and
-// covariances the same for every component; by default 1/K, 0 and the unit matrix.
+// covariances the same for every component. Weights are 1/K where they are not given;
+// means and covariances have to be given with their pseudo counts.
 // `fixed_weights` [K] are never estimated.
 //
 //===----------------------------------------------------------------------===//

@@ -9,13 +9,15 @@
 #include "frontend/cpp/estimators/GaussianMixture.h"
 #include "mlir/IR/MLIRContext.h"
 
-using namespace mlir;
-namespace rt = ::mixle::runtime;
+namespace mixle::test {
 
-static void apply(ModuleOp module, const ::mixle::test::CompileSettings &settings) {
-  for (auto program : module.getOps<mlir::mixle::ProgramOp>()) {
-    Builder builder(program.getContext());
-    NamedAttrList config(program.getConfig()), granules(program.getGranules());
+namespace ir = ::mlir::mixle;
+
+static void apply(mlir::ModuleOp module, const CompileSettings &settings) {
+  for (auto program : module.getOps<ir::ProgramOp>()) {
+    mlir::Builder builder(program.getContext());
+    mlir::NamedAttrList config(program.getConfig());
+    mlir::NamedAttrList granules(program.getGranules());
     if (settings.batch)
       config.set("batch", builder.getI64IntegerAttr(settings.batch));
     if (settings.blockRows)
@@ -27,36 +29,37 @@ static void apply(ModuleOp module, const ::mixle::test::CompileSettings &setting
   }
 }
 
-rt::Expected<std::shared_ptr<const rt::LoadedProgram>>
-mixle::test::compileEstimator(const std::string &spec,
-                              const CompileSettings &settings) {
-  DialectRegistry registry;
-  registry.insert<mlir::mixle::MixleDialect, dist::DistDialect,
-                  exec::ExecDialect>();
-  mlir::mixle::registerCodegenDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+runtime::Expected<std::shared_ptr<const runtime::LoadedProgram>>
+compileEstimator(const std::string &spec, const CompileSettings &settings) {
+  mlir::DialectRegistry registry;
+  registry.insert<ir::MixleDialect, mlir::dist::DistDialect,
+                  mlir::exec::ExecDialect>();
+  ir::registerCodegenDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   std::string message;
-  context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
+  context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
     if (message.empty())
       message = diagnostic.str();
-    return success();
+    return mlir::success();
   });
-  rt::fb::ProgramT program;
+  runtime::fb::ProgramT program;
   try {
-    OwningOpRef<ModuleOp> module =
-        ::mixle::frontend::buildEstimator(spec, context);
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        frontend::buildEstimator(spec, context);
     apply(*module, settings);
-    mlir::mixle::PipelineOptions options;
+    ir::PipelineOptions options;
     options.plan = settings.plan;
     options.precision = "fp64";
-    if (failed(mlir::mixle::runPhases(*module, options)) ||
-        failed(mlir::mixle::emitModule(*module, options, program)))
-      return rt::Status::error(message);
-  } catch (const ::mixle::frontend::FrontendError &error) {
-    return rt::Status::error(error.what());
+    if (mlir::failed(ir::runPhases(*module, options)) ||
+        mlir::failed(ir::emitModule(*module, options, program)))
+      return runtime::Status::error(message);
+  } catch (const frontend::FrontendError &error) {
+    return runtime::Status::error(error.what());
   }
-  std::string bytes = rt::serializeProgram(program);
-  return rt::parseProgram(reinterpret_cast<const uint8_t *>(bytes.data()),
-                          bytes.size(), "estimator.fbs");
+  std::string bytes = runtime::serializeProgram(program);
+  return runtime::parseProgram(reinterpret_cast<const uint8_t *>(bytes.data()),
+                               bytes.size(), "estimator.fbs");
 }
+
+} // namespace mixle::test

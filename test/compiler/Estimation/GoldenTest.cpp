@@ -197,9 +197,13 @@ INSTANTIATE_TEST_SUITE_P(
                     "prior_statistics": {"means": [0.5], "covariances": [1.25]})"},
         LeafCase{"leaf_diag", false,
                  R"("regularization": {"kind": "mixle", "value": 1e-6})"},
+        // The file does not say what the pseudo counts stood for: these are the
+        // numbers that its result determines.
         LeafCase{"leaf_diag_pseudo", false,
                  R"("regularization": {"kind": "mixle"},
-                    "pseudo_count": {"means": 1, "covariances": 2})"},
+                    "pseudo_count": {"means": 1, "covariances": 2},
+                    "prior_statistics": {"means": [0, 1],
+                                         "covariances": [1, 4]})"},
         LeafCase{"leaf_mvn", true, R"("regularization": {"kind": "mixle"})"},
         LeafCase{"leaf_mvn_noridge", true,
                  R"("regularization": {"kind": "mixle", "value": 0})"}),
