@@ -43,6 +43,15 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
       program.emitError(status.message());
       return signalPassFailure();
     }
+    auto block = program.getGranules().getAs<IntegerAttr>("rows");
+    auto batch = static_cast<int64_t>(mx::configNumber(program, "batch", 1));
+    if (program.getKind() == "estimation" && block && batch < block.getInt()) {
+      program.emitError("backend cpu: --batch ")
+          << batch << " rows at a time are less than a block of "
+          << block.getInt() << ", which no tile may cut; use --batch "
+          << block.getInt() << " or more";
+      return signalPassFailure();
+    }
     if (program.getKind() == "estimation" &&
         (parallel.microbatches > 1 || parallel.gradientAccumulationSteps > 1)) {
       program.emitError("backend cpu: an estimator takes its rows in tiles and has "
