@@ -72,6 +72,7 @@ void addAttention(Meanings &meanings);
 void addLosses(Meanings &meanings);
 void addAccumulators(Meanings &meanings);
 void addOptimizers(Meanings &meanings);
+void addMixtures(Meanings &meanings);
 
 /// A sum of many terms whose error does not grow with their number (Neumaier).
 class ExactSum {

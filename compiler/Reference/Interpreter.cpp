@@ -18,6 +18,7 @@ static const Meanings &meanings() {
     addLosses(table);
     addAccumulators(table);
     addOptimizers(table);
+    addMixtures(table);
     return table;
   }();
   return all;

@@ -115,6 +115,24 @@ static LogicalResult rowSumExp(RowSumExpOp op, Frame &frame) {
   return success();
 }
 
+static LogicalResult rowGranuleSums(RowGranuleSumsOp op, Frame &frame) {
+  LogitRows rows(frame.get(op.getInput()));
+  if (failed(checkRows(rows, op.getMaximum(), frame)))
+    return failure();
+  const Tensor &maximum = frame.get(op.getMaximum());
+  auto granules = static_cast<int64_t>(op.getGranules());
+  auto size = static_cast<int64_t>(op.getGranuleSize());
+  SmallVector<int64_t> shape(rows.shape);
+  shape.push_back(granules);
+  Tensor result = Tensor::zeros(shape);
+  for (int64_t r = 0; r < rows.rows; ++r)
+    for (int64_t c = 0; c < rows.columns && maximum.reals[r] != -HUGE_VAL; ++c)
+      result.reals[r * granules + c / size] +=
+          std::exp(rows.row(r)[c] - maximum.reals[r]);
+  frame.set(op.getResult(), std::move(result));
+  return success();
+}
+
 static LogicalResult selectLabel(SelectLabelOp op, Frame &frame) {
   LogitRows logits(frame.get(op.getLogits()));
   if (failed(checkRows(logits, op.getLabels(), frame)))
@@ -200,6 +218,7 @@ void mlir::mixle::reference::addLosses(Meanings &meanings) {
   meanings.add(logSumExp);
   meanings.add(rowMax);
   meanings.add(rowSumExp);
+  meanings.add(rowGranuleSums);
   meanings.add(selectLabel);
   meanings.add(crossEntropy);
   meanings.add(logAddOp);

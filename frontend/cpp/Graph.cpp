@@ -288,7 +288,7 @@ void Graph::config(StringRef key, StringRef value) {
   config(key, builder.getStringAttr(value));
 }
 
-void Graph::fileConstant(StringRef name, Shape shape, ArrayRef<double> values) {
+void Graph::fileConstant(StringRef name, double value) {
   const StringRef call = "fileConstant", key = "file_constants";
   checkName(call, name);
   auto programOp = cast<ir::ProgramOp>(program);
@@ -297,19 +297,13 @@ void Graph::fileConstant(StringRef name, Shape shape, ArrayRef<double> values) {
     known = builder.getDictionaryAttr({});
   if (known.contains(name))
     fail(call, "'" + name + "' is already given");
-  int64_t elements = elementCount(shape);
-  if (elements < 0 ||
-      (values.size() != 1 && static_cast<int64_t>(values.size()) != elements))
-    fail(call, "'" + name + "' has shape " + shapeText(shape) + " and " +
-                   Twine(values.size()) +
-                   " values: give one per element, or one for all");
-  SmallVector<mlir::Attribute> attributes;
-  for (double value : values)
-    attributes.push_back(builder.getFloatAttr(floatType(), value));
-  auto tensor = mlir::DenseElementsAttr::get(
-      mlir::RankedTensorType::get(shape, floatType()), attributes);
+  if (!std::isfinite(value))
+    fail(call, "'" + name + "' is not finite");
+  auto scalar = mlir::DenseElementsAttr::get(
+      mlir::RankedTensorType::get({}, floatType()),
+      ArrayRef<mlir::Attribute>(builder.getFloatAttr(floatType(), value)));
   programOp.setConfigAttr(
-      withEntry(programOp.getConfig(), key, withEntry(known, name, tensor)));
+      withEntry(programOp.getConfig(), key, withEntry(known, name, scalar)));
 }
 
 void Graph::granules(StringRef factor, int64_t count) {

@@ -207,12 +207,10 @@ public:
   void config(llvm::StringRef key, int64_t value);
   void config(llvm::StringRef key, llvm::StringRef value);
 
-  /// Declares a tensor that stands in this model's files and is no parameter:
-  /// saving writes these values, loading accepts no others. It goes into
-  /// `config.file_constants` as an elements attribute of the graph's
-  /// precision. One value is repeated over the whole shape.
-  void fileConstant(llvm::StringRef name, Shape shape,
-                    llvm::ArrayRef<double> values);
+  /// Declares a scalar that stands in this model's files and is no parameter:
+  /// saving writes this value, loading accepts no other. It goes into
+  /// `config.file_constants` as an elements attribute of the graph's precision.
+  void fileConstant(llvm::StringRef name, double value);
 
   /// Fixes a number of granules ("heads", ...) or the block length ("tokens").
   void granules(llvm::StringRef factor, int64_t count);

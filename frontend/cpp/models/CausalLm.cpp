@@ -90,7 +90,7 @@ void buildCausalLm(Graph &graph, const CausalLmConfig &config,
                    std::optional<int64_t> sequence) {
   int64_t length = checkedSequence(sequence, config.block, "block");
   graph.config("model_type", "mixle_causal_lm");
-  graph.fileConstant("mup_output_multiplier", {}, {1.0});
+  graph.fileConstant("mup_output_multiplier", 1.0);
   buildDecoderEntries(graph, declareCausalLm(graph, config), length);
 }
 

@@ -642,6 +642,16 @@ mixle.program @p attributes {kind = "training"} {
 
 // -----
 
+mixle.program @p attributes {kind = "training"} {
+  mixle.entry @e(%x: tensor<2x8xf32>, %m: tensor<2xf32>) {
+    // expected-error @+1 {{(L3) 1 granules of 3 do not cover a dimension of 8}}
+    %0 = mixle.row_granule_sums %x, %m {granules = 1 : i64, granule_size = 3 : i64} : (tensor<2x8xf32>, tensor<2xf32>) -> tensor<2x1xf32>
+    mixle.return
+  }
+}
+
+// -----
+
 // An accumulator is no float: nothing but accumulate ops adds to it.
 mixle.program @p attributes {kind = "training"} {
   mixle.entry @e(%a: tensor<3x!mixle.acc<f32>>) {

@@ -181,6 +181,8 @@ mixle.program @composites attributes {kind = "training"} {
     %3 = mixle.row_max %x : (tensor<?x8x10xf32>) -> tensor<?x8xf32>
     // CHECK-NEXT: mixle.row_sum_exp %{{[^ ]*}}, %{{[^ ]*}} {granule_size = 5 : i64, granules = 2 : i64} : (tensor<?x8x10xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
     %4 = mixle.row_sum_exp %x, %3 {granules = 2, granule_size = 5} : (tensor<?x8x10xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+    // CHECK-NEXT: mixle.row_granule_sums %
+    %g = mixle.row_granule_sums %x, %3 {granules = 2 : i64, granule_size = 5 : i64} : (tensor<?x8x10xf32>, tensor<?x8xf32>) -> tensor<?x8x2xf32>
     // CHECK-NEXT: mixle.select_label %
     %5 = mixle.select_label %x, %y : (tensor<?x8x10xf32>, tensor<?x8xi32>) -> tensor<?x8xf32>
     // CHECK-NEXT: mixle.cross_entropy %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x8xf32>, tensor<?x8xi32>

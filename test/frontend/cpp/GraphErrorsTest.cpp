@@ -204,11 +204,15 @@ TEST(GraphErrors, EntriesAndPrograms) {
   expectParts(messageOf([&] { graph.granules("heads", 0); }), {"'heads' = 0"});
   graph.config("sequence", 3);
   expectParts(messageOf([&] { graph.config("sequence", 4); }), {"'sequence'"});
-  expectParts(messageOf([&] { graph.fileConstant("w", {}, {1}); }), {"taken"});
-  expectParts(messageOf([&] {
-                graph.fileConstant("c", {3}, {1, 2});
-              }),
-              {"'c'", "2 values"});
+  expectParts(messageOf([&] { graph.fileConstant("w", 1); }), {"taken"});
+  graph.fileConstant("c", 1);
+  expectParts(messageOf([&] { graph.fileConstant("c", 2); }),
+              {"'c'", "already given"});
+  expectParts(
+      messageOf([&] {
+        graph.fileConstant("d", std::numeric_limits<double>::infinity());
+      }),
+      {"'d'", "not finite"});
 }
 
 TEST(GraphErrors, Losses) {

@@ -118,8 +118,8 @@ TEST(Graph, ParameterAttributes) {
   parameter.trained = false;
   graph.parameter("w", {3, 2}, Init::uniform(-0.5, 0.25), parameter);
   graph.granules("tokens", 32);
-  graph.fileConstant("extra", {2}, {1.0, 2.0});
-  graph.fileConstant("scalar", {}, {3.0});
+  graph.fileConstant("extra", 2.0);
+  graph.fileConstant("scalar", 3.0);
   graph.config("sequence", 7);
   graph.entry("f", {Data::rows({kRows, 1})},
               [&](ArrayRef<Tensor> in) -> std::vector<Output> {
@@ -131,7 +131,7 @@ TEST(Graph, ParameterAttributes) {
         "tensor<3x2xf64> factors = [\"\", \"heads\"] file_shape = [6]",
         "high = 2.500000e-01 : f64", "low = -5.000000e-01 : f64",
         "decay = false", "trained = false",
-        "extra = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf64>",
+        "extra = dense<2.000000e+00> : tensor<f64>",
         "scalar = dense<3.000000e+00> : tensor<f64>"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
 }
