@@ -94,8 +94,7 @@ LogicalResult EntryLowering::lowerEstimation(Operation *op) {
         // The output itself, so that it is there whether the entry commits.
         bind(o.getStatus(), program.buffer("out.status", "output",
                                            builder.getI64Type(), 1, 0));
-        call("mixture_status_f64",
-             {buf(o.getCovariances()), buf(o.getStatus())},
+        call("mixture_status_f64", {buf(o.getCovariances()), buf(o.getStatus())},
              {constant(size(o.getCovariances(), 0)), valid, first,
               constant(globalType(o.getCovariances()).getDimSize(0)),
               constant(size(o.getCovariances(), 1)), constant(o.getFull())});

@@ -78,11 +78,11 @@ struct Forms {
               forms.factors + s[K] * shape.covarianceSize(), 0.0);
     std::fill(forms.constants + s[Owned], forms.constants + s[K], 0.0);
     std::fill(forms.centred + s[Owned], forms.centred + s[K], 0);
-    int64_t bad =
-        prepareMixture(shape, s[Owned], call.at<const double>(0),
-                       call.at<const double>(1), call.at<const double>(2),
-                       {call.at<const double>(3), call.at<const double>(4)},
-                       s[CentreAll] != 0, forms);
+    int64_t bad = prepareMixture(
+        shape, s[Owned], call.at<const double>(0), call.at<const double>(1),
+        call.at<const double>(2),
+        {call.at<const double>(3), call.at<const double>(4)}, s[CentreAll] != 0,
+        forms);
     if (bad >= 0)
       return Status::error("the covariance of component " +
                            std::to_string(s[First] + bad) +
@@ -212,9 +212,8 @@ struct ResolveSum {
   static Status execute(const FunctionCall &call) {
     int32_t unit = call.at<const int32_t>(1)[call.scalars[UnitIndex]];
     if (unit == unsetScaleExponent)
-      return Status::error(
-          "the unit of the statistics is not set; whoever runs "
-          "the program sets it from the data");
+      return Status::error("the unit of the statistics is not set; whoever runs "
+                           "the program sets it from the data");
     const int64_t *high = call.at<const int64_t>(0);
     resolve<double>(call.scalars[N], high, high + call.elements[0] / 2, -unit,
                     1.0, call.at<double>(2));
@@ -233,14 +232,13 @@ void detail::addEstimationFunctions(FunctionTable &table) {
                                 owned = {"owned", 0, maxIndex},
                                 first = {"first", 0, maxIndex},
                                 dim = {"D", 1, maxDim}, full = {"full", 0, 1};
-  table.push_back(
-      {"mixture_features_f64",
-       {{"x", f64}, {"anchor", f64}, {"scale", f64}, {"out", f64, true}},
-       {rows, dim, full},
-       {},
-       false,
-       Features::check,
-       Features::execute});
+  table.push_back({"mixture_features_f64",
+                   {{"x", f64}, {"anchor", f64}, {"scale", f64}, {"out", f64, true}},
+                   {rows, dim, full},
+                   {},
+                   false,
+                   Features::check,
+                   Features::execute});
   table.push_back({"mixture_forms_f64",
                    {{"weights", f64},
                     {"means", f64},
@@ -284,14 +282,13 @@ void detail::addEstimationFunctions(FunctionTable &table) {
                    true,
                    MixtureStep::check,
                    MixtureStep::execute});
-  table.push_back(
-      {"mixture_status_f64",
-       {{"covariances", f64}, {"status", i64, true}},
-       {components, owned, first, {"total", 1, maxIndex}, dim, full},
-       {},
-       false,
-       MixtureStatus::check,
-       MixtureStatus::execute});
+  table.push_back({"mixture_status_f64",
+                   {{"covariances", f64}, {"status", i64, true}},
+                   {components, owned, first, {"total", 1, maxIndex}, dim, full},
+                   {},
+                   false,
+                   MixtureStatus::check,
+                   MixtureStatus::execute});
   table.push_back({"flag_zero",
                    {{"value", i64}, {"flag", i32, true}},
                    {},

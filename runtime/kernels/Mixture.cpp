@@ -70,7 +70,8 @@ int64_t prepareMixture(const MixtureShape &shape, int64_t components,
 int64_t firstIndefinite(const MixtureShape &shape, int64_t components,
                         const double *covariances, Isa isa) {
   std::vector<double> factor(shape.covarianceSize());
-  MIXLE_DISPATCH(indefinite(shape, components, covariances, factor.data()));
+  MIXLE_DISPATCH(
+      indefinite(shape, components, covariances, factor.data()));
 }
 
 void centredScores(const MixtureShape &shape, int64_t rows, int64_t components,
@@ -109,8 +110,9 @@ public:
   GaussianUpdate(const MixtureShape &shape, const MixtureRules &rules,
                  const double *statistics, const MixtureFrame &frame)
       : shape(shape), rules(rules), frame(frame), d(shape.dim),
-        count(statistics[0]), first(statistics + 1), second(statistics + 1 + d),
-        average(d, 0.0), centre(d, 0.0), prior(d, 0.0) {
+        count(statistics[0]), first(statistics + 1),
+        second(statistics + 1 + d), average(d, 0.0), centre(d, 0.0),
+        prior(d, 0.0) {
     for (int64_t j = 0; j < d; ++j) {
       if (!rules.priorMean.empty())
         prior[j] = (rules.priorMean[j] - frame.anchor[j]) / frame.scale[j];
@@ -130,8 +132,8 @@ public:
     int64_t index = 0;
     for (int64_t i = 0; i < d; ++i)
       for (int64_t j = i; j < (shape.full ? d : i + 1); ++j) {
-        double value =
-            element(i, j, second[index++]) * frame.scale[i] * frame.scale[j];
+        double value = element(i, j, second[index++]) * frame.scale[i] *
+                       frame.scale[j];
         if (!shape.full)
           covariance[i] = value;
         else

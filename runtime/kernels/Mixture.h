@@ -1,21 +1,20 @@
 //===- Mixture.h - Gaussian mixtures in double ------------------*- C++ -*-===//
 //
-// The parts of a Gaussian mixture's E- and M-step that are no matrix product
-// and no softmax. Gaussians are diagonal or full; all arithmetic is double,
-// each number one fixed sequence of operations whatever the instruction set.
+// The parts of a Gaussian mixture's E- and M-step that are no matrix product and
+// no softmax. Gaussians are diagonal or full; all arithmetic is double, each number
+// one fixed sequence of operations whatever the instruction set.
 //
-// Features of a row x about an anchor a, scaled by powers of two s so that
-// every feature of the data lies within [-1, 1]: z = (x - a) / s, then
-//   1, z_0 .. z_{D-1}, then z_j^2 (diagonal) or z_i z_j for i <= j in row-major
-//   order of the upper triangle (full).
-// A component's log-density plus its log-weight is the product of the features
-// with its natural parameters. Where that sum would cancel too much, the
-// component is *centred*: its scores come from L^-1 (x - mean), L being the
-// Cholesky factor of its covariance.
+// Features of a row x about an anchor a, scaled by powers of two s so that every
+// feature of the data lies within [-1, 1]: z = (x - a) / s, then
+//   1, z_0 .. z_{D-1}, then z_j^2 (diagonal) or z_i z_j for i <= j in row-major order
+//   of the upper triangle (full).
+// A component's log-density plus its log-weight is the product of the features with
+// its natural parameters. Where that sum would cancel too much, the component is
+// *centred*: its scores come from L^-1 (x - mean), L being the Cholesky factor of its
+// covariance.
 //
-// Layouts: weights [K], means [K, D], covariances [K, D] or [K, D, D] in the
-// data's own units; statistics [K, F] are responsibility-weighted sums of
-// features.
+// Layouts: weights [K], means [K, D], covariances [K, D] or [K, D, D] in the data's
+// own units; statistics [K, F] are responsibility-weighted sums of features.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,8 +41,8 @@ struct MixtureShape {
   }
 };
 
-/// Where features are taken about, and their scales: D each. Scales are powers
-/// of two.
+/// Where features are taken about, and their scales: D each. Scales are powers of
+/// two.
 struct MixtureFrame {
   const double *anchor = nullptr;
   const double *scale = nullptr;
@@ -56,26 +55,26 @@ void mixtureFeatures(const MixtureShape &shape, int64_t rows, const double *x,
 
 /// A component in the two forms that scores are computed from.
 struct MixtureForms {
-  double *natural = nullptr; ///< [K, F]: times the features
-  double *factors = nullptr; ///< [K, D] deviations or [K, D, D] lower Cholesky
+  double *natural = nullptr;   ///< [K, F]: times the features
+  double *factors = nullptr;   ///< [K, D] deviations or [K, D, D] lower Cholesky
   double *constants = nullptr; ///< [K]: log weight and normaliser
   int32_t *centred = nullptr;  ///< [K]: 1 where scores must be centred
 };
 
 /// Fills `forms` from the parameters of `components` components. A component is
-/// centred if the rounding of the product with its natural parameters, bounded
-/// by F 2^-53 sum |natural|, could exceed 2^-33, or if `centreAll`. Returns the
-/// first component whose covariance is not positive definite to working
-/// precision (forms from there on are unspecified), or -1.
+/// centred if the rounding of the product with its natural parameters, bounded by
+/// F 2^-53 sum |natural|, could exceed 2^-33, or if `centreAll`. Returns the first
+/// component whose covariance is not positive definite to working precision (forms
+/// from there on are unspecified), or -1.
 int64_t prepareMixture(const MixtureShape &shape, int64_t components,
                        const double *weights, const double *means,
                        const double *covariances, const MixtureFrame &frame,
                        bool centreAll, const MixtureForms &forms,
                        Isa isa = bestIsa());
 
-/// The first of `components` covariances that is not positive definite to
-/// working precision: a pivot is not above 4 D 2^-52 times its diagonal
-/// element, or not finite. -1 if there is none.
+/// The first of `components` covariances that is not positive definite to working
+/// precision: a pivot is not above 4 D 2^-52 times its diagonal element, or not
+/// finite. -1 if there is none.
 int64_t firstIndefinite(const MixtureShape &shape, int64_t components,
                         const double *covariances, Isa isa = bestIsa());
 
@@ -90,34 +89,33 @@ void centredScores(const MixtureShape &shape, int64_t rows, int64_t components,
 struct MixtureRules {
   /// Absolute: `regularization` is added to every variance (0 when not given).
   /// Mixle: the conventions of the mixle library: a full covariance gains
-  /// `regularization` (1e-6 when not given) times its diagonal, or 1e-8 where
-  /// that is zero; a diagonal one is only changed where a variance is zero, to
-  /// `regularization` (1e-6) times the mean of the positive ones, or 1e-8
-  /// without any; of one dimension, the variance is at least `regularization`,
-  /// or when that is not given, a zero becomes 1e-8 mean^2 (1e-8 for a zero
-  /// mean).
+  /// `regularization` (1e-6 when not given) times its diagonal, or 1e-8 where that
+  /// is zero; a diagonal one is only changed where a variance is zero, to
+  /// `regularization` (1e-6) times the mean of the positive ones, or 1e-8 without
+  /// any; of one dimension, the variance is at least `regularization`, or when that
+  /// is not given, a zero becomes 1e-8 mean^2 (1e-8 for a zero mean).
   enum class Kind { absolute, mixle };
   Kind kind = Kind::absolute;
   std::optional<double> regularization;
 
   /// Pseudo counts of weights, means and covariances with what they stand for.
-  /// Empty prior weights are 1/K; the other priors are there where their counts
-  /// are not 0.
+  /// Empty prior weights are 1/K; the other priors are there where their counts are
+  /// not 0.
   double weightCount = 0, meanCount = 0, covarianceCount = 0;
-  std::vector<double> priorWeights;    ///< [K]
-  std::vector<double> priorMean;       ///< [D]
-  std::vector<double> priorCovariance; ///< [D] or [D, D]
-  std::vector<double> fixedWeights;    ///< [K]: weights stay these; or empty
+  std::vector<double> priorWeights;     ///< [K]
+  std::vector<double> priorMean;        ///< [D]
+  std::vector<double> priorCovariance;  ///< [D] or [D, D]
+  std::vector<double> fixedWeights;     ///< [K]: weights stay these; or empty
 };
 
-/// Component `component` of `totalComponents`: its new weight from its count
-/// and the sum of all counts.
+/// Component `component` of `totalComponents`: its new weight from its count and
+/// the sum of all counts.
 double updateWeight(const MixtureRules &rules, int64_t component,
                     int64_t totalComponents, double count, double total);
 
-/// New mean and covariance of one component from its statistics [F]. Without
-/// any weight, pseudo counts included, both stay. `mean` and `covariance` hold
-/// the old ones on entry.
+/// New mean and covariance of one component from its statistics [F]. Without any
+/// weight, pseudo counts included, both stay. `mean` and `covariance` hold the old
+/// ones on entry.
 void updateGaussian(const MixtureShape &shape, const MixtureRules &rules,
                     const double *statistics, const MixtureFrame &frame,
                     double *mean, double *covariance);

@@ -36,8 +36,7 @@ EstimationSession::create(std::shared_ptr<const LoadedProgram> program,
                           Communicator &communicator,
                           const EstimationSessionOptions &options) {
   std::unique_ptr<EstimationSession> session(new EstimationSession);
-  MIXLE_RETURN_IF_ERROR(
-      session->prepare(std::move(program), communicator, options));
+  MIXLE_RETURN_IF_ERROR(session->prepare(std::move(program), communicator, options));
   return session;
 }
 
@@ -51,25 +50,27 @@ Status EstimationSession::prepare(std::shared_ptr<const LoadedProgram> program,
                          "'; an estimator's session runs those of kind "
                          "'estimation'");
   MIXLE_ASSIGN_OR_RETURN(
-      specification, MixtureSpec::parseText(program->config("estimator"),
-                                            "program '" + program->path + "'"));
+      specification,
+      MixtureSpec::parseText(program->config("estimator"),
+                             "program '" + program->path + "'"));
   for (const auto &attribute : program->program.granules)
     if (attribute->key == "rows")
       block = std::max<int64_t>(1, std::atoll(attribute->value.c_str()));
   const int64_t most = program->rankClass().max_rows;
   if (most < block)
-    return Status::error(
-        "program '" + program->path + "' takes " + std::to_string(most) +
-        " rows at once, less than a block of " + std::to_string(block) +
-        "; compile it with a larger --batch");
+    return Status::error("program '" + program->path + "' takes " +
+                         std::to_string(most) +
+                         " rows at once, less than a block of " +
+                         std::to_string(block) +
+                         "; compile it with a larger --batch");
   tileRows = most / block * block;
   tile.resize(tileRows * specification.shape.dim);
   tileWeights.resize(tileRows);
   MIXLE_ASSIGN_OR_RETURN(everyone, makeWorldGroup(communicator));
-  MIXLE_ASSIGN_OR_RETURN(
-      executor, RankExecutor::create(std::move(program), communicator));
-  for (const char *name :
-       {"weights", "means", "covariances", "_anchor", "_scale", statisticsName})
+  MIXLE_ASSIGN_OR_RETURN(executor,
+                         RankExecutor::create(std::move(program), communicator));
+  for (const char *name : {"weights", "means", "covariances", "_anchor",
+                           "_scale", statisticsName})
     MIXLE_RETURN_IF_ERROR(parameterIndex(name).status());
   MIXLE_ASSIGN_OR_RETURN(EntryResult result, executor->run("initialize", {}));
   (void)result;
@@ -151,14 +152,13 @@ void EstimationSession::forEachChunk(
 Status EstimationSession::findAnchor() {
   constexpr int64_t none = std::numeric_limits<int64_t>::max();
   int64_t first = none;
-  for (int64_t row = ownFirst; row < ownFirst + ownCount && first == none;
-       ++row)
+  for (int64_t row = ownFirst; row < ownFirst + ownCount && first == none; ++row)
     if (weightOf(row) > 0)
       first = row;
   CommandContext context;
   context.entry = "first pass";
-  MIXLE_RETURN_IF_ERROR(communicator().allReduce(*everyone, context, &first, 1,
-                                                 DataType::i64, ReduceOp::min));
+  MIXLE_RETURN_IF_ERROR(communicator().allReduce(
+      *everyone, context, &first, 1, DataType::i64, ReduceOp::min));
   // checkData() has seen a positive weight.
   frameAnchor.resize(specification.shape.dim);
   source->read(first, 1, frameAnchor.data());
@@ -321,24 +321,24 @@ Expected<EstimationReceipt> EstimationSession::iterate() {
         "iteration " + std::to_string(iteration + 1) +
         ": the new covariance of component " +
         std::to_string(specification.components - status) +
-        " is not positive definite to working precision (its rows do not "
-        "spread "
+        " is not positive definite to working precision (its rows do not spread "
         "in every direction); set a regularization above 0, e.g. {\"kind\": "
         "\"absolute\", \"value\": 1e-6}"));
   }
   EstimationReceipt receipt;
   receipt.iteration = ++iteration;
   receipt.rows = source->rows();
-  MIXLE_RETURN_IF_ERROR(executor->readOutput(
-      "estimate", "loss_total", &receipt.logLikelihood, 1, fb::DataType::F64));
+  MIXLE_RETURN_IF_ERROR(executor->readOutput("estimate", "loss_total",
+                                             &receipt.logLikelihood, 1,
+                                             fb::DataType::F64));
   CommandContext context;
   context.entry = "state digest";
   MIXLE_ASSIGN_OR_RETURN(receipt.digest, executor->stateDigest(context));
   return receipt;
 }
 
-Expected<std::vector<double>> EstimationSession::logDensity(const double *rows,
-                                                            int64_t count) {
+Expected<std::vector<double>>
+EstimationSession::logDensity(const double *rows, int64_t count) {
   sharedError = false;
   if (!hasStart)
     return shared(Status::error("there are no parameters; initialize or load "

@@ -1,19 +1,18 @@
 //===- Estimation.h - Fitting an estimator, call by call --------*- C++ -*-===//
 //
-// One rank's side of the EM algorithm over a compiled estimator. Every rank of
-// the program's plan has a session and calls the same functions in the same
-// order, with the same arguments: the data source knows all rows, and a session
-// works on those of its data-parallel rank, a run of whole blocks of the global
-// row index. So nothing depends on the number of ranks, on tiles or on how the
-// data is read.
+// One rank's side of the EM algorithm over a compiled estimator. Every rank of the
+// program's plan has a session and calls the same functions in the same order, with
+// the same arguments: the data source knows all rows, and a session works on those
+// of its data-parallel rank, a run of whole blocks of the global row index. So
+// nothing depends on the number of ranks, on tiles or on how the data is read.
 //
-// setData() is the first pass over the rows: it finds an anchor (the first row
-// of positive weight) and the largest distances from it, from which follow the
-// frame of the features and the unit of the statistics (docs/numerics.md). Rows
-// of weight 0 are as if they were not there.
+// setData() is the first pass over the rows: it finds an anchor (the first row of
+// positive weight) and the largest distances from it, from which follow the frame
+// of the features and the unit of the statistics (docs/numerics.md). Rows of weight
+// 0 are as if they were not there.
 //
-// Errors after which lastErrorIsShared() is true have reached all ranks alike,
-// and the session can be used on; after any other one a rank has to call
+// Errors after which lastErrorIsShared() is true have reached all ranks alike, and
+// the session can be used on; after any other one a rank has to call
 // Communicator::abort (ThreadWorld::run does).
 //
 //===----------------------------------------------------------------------===//
@@ -60,50 +59,49 @@ struct MixtureValues {
 
 class EstimationSession {
 public:
-  /// Prepares the program on this rank. The communicator must outlive the
-  /// session. Errors: what RankExecutor::create says; a program of another
-  /// kind; tiles shorter than a block.
+  /// Prepares the program on this rank. The communicator must outlive the session.
+  /// Errors: what RankExecutor::create says; a program of another kind; tiles
+  /// shorter than a block.
   static Expected<std::unique_ptr<EstimationSession>>
   create(std::shared_ptr<const LoadedProgram> program,
          Communicator &communicator,
          const EstimationSessionOptions &options = {});
 
-  /// The first pass. `weights` (null: all 1) has one number per row. Errors,
-  /// shared: no rows, another width than the estimator's, a number that is not
-  /// finite, weights that checkRowWeights() refuses, rows so far apart or
-  /// weights so large that their squares or sums overflow.
+  /// The first pass. `weights` (null: all 1) has one number per row. Errors, shared:
+  /// no rows, another width than the estimator's, a number that is not finite,
+  /// weights that checkRowWeights() refuses, rows so far apart or weights so large
+  /// that their squares or sums overflow.
   Status setData(std::shared_ptr<const RowSource> source,
                  std::shared_ptr<const std::vector<double>> weights = nullptr);
 
-  /// A start that depends on data and seed alone: means are distinct rows,
-  /// drawn by Philox, with different values where possible; every covariance is
-  /// the data's variances plus an absolute regularization; equal weights.
-  /// Errors, shared: no data; fewer rows of positive weight than components.
+  /// A start that depends on data and seed alone: means are distinct rows, drawn by
+  /// Philox, with different values where possible; every covariance is the
+  /// data's variances plus an absolute regularization; equal weights. Errors,
+  /// shared: no data; fewer rows of positive weight than components.
   Status initialize();
 
-  /// Sets all parameters. Errors, shared: wrong sizes, numbers that are not
-  /// finite, weights that are no probabilities, covariances that are not
-  /// positive definite.
+  /// Sets all parameters. Errors, shared: wrong sizes, numbers that are not finite,
+  /// weights that are no probabilities, covariances that are not positive definite.
   Status setParameters(const MixtureValues &values);
   /// Gathers all parameters on every rank.
   Expected<MixtureValues> parameters();
   /// Sufficient statistics [K, F] of the last iteration, in the frame.
   Expected<std::vector<double>> statistics();
 
-  /// Reads or writes `weights`, `means` and `covariances` as a safetensors
-  /// file. Errors, shared: a file that SafetensorsFile refuses; a tensor that
-  /// is missing, extra, misshapen or of integers; what setParameters() refuses;
-  /// what writing says.
+  /// Reads or writes `weights`, `means` and `covariances` as a safetensors file.
+  /// Errors, shared: a file that SafetensorsFile refuses; a tensor that is missing,
+  /// extra, misshapen or of integers; what setParameters() refuses; what writing
+  /// says.
   Status loadWeights(const std::string &path);
   Status saveWeights(const std::string &path);
 
-  /// One E-step and one M-step. Errors, shared, with the parameters as they
-  /// were: no data, no start; a covariance that is not positive definite, with
-  /// its component.
+  /// One E-step and one M-step. Errors, shared, with the parameters as they were:
+  /// no data, no start; a covariance that is not positive definite, with its
+  /// component.
   Expected<EstimationReceipt> iterate();
 
-  /// Log-densities of any rows [count, D]; tp ranks of one data-parallel rank
-  /// pass the same rows. Needs parameters, but no data.
+  /// Log-densities of any rows [count, D]; tp ranks of one data-parallel rank pass
+  /// the same rows. Needs parameters, but no data.
   Expected<std::vector<double>> logDensity(const double *rows, int64_t count);
 
   /// The sum of row weights, rounded once.
@@ -139,9 +137,9 @@ private:
   Status findAnchor();
   Status scan(Scan &result) const;
   Status setFrame(const Scan &scan);
-  void
-  forEachChunk(const std::function<void(int64_t first, int64_t count,
-                                        const double *values)> &visit) const;
+  void forEachChunk(
+      const std::function<void(int64_t first, int64_t count,
+                               const double *values)> &visit) const;
   Expected<std::vector<int64_t>> drawRows() const;
   Expected<std::vector<double>> variances();
 

@@ -17,16 +17,15 @@ static int64_t indexBelow(const std::array<uint32_t, 4> &words, int64_t bound) {
   return static_cast<int64_t>((Wide(random) * Wide(bound)) >> 64);
 }
 
-/// Distinct rows of positive weight; rows that repeat the values of another one
-/// are taken only when draws that avoid them have failed for long.
+/// Distinct rows of positive weight; rows that repeat the values of another one are
+/// taken only when draws that avoid them have failed for long.
 Expected<std::vector<int64_t>> EstimationSession::drawRows() const {
   const int64_t k = specification.components;
   if (positiveRows < k)
-    return Status::error(std::to_string(k) +
-                         " components need at least as many rows of positive "
-                         "weight to start from; there are " +
-                         std::to_string(positiveRows) +
-                         " (give a start with --weights)");
+    return Status::error(
+        std::to_string(k) + " components need at least as many rows of positive "
+                            "weight to start from; there are " +
+        std::to_string(positiveRows) + " (give a start with --weights)");
   const uint64_t id = logicalIdHash("means");
   const int64_t patience = 64 * k + 1024;
   std::set<int64_t> taken;
@@ -82,10 +81,9 @@ Expected<std::vector<double>> EstimationSession::variances() {
   std::vector<double> result(dim);
   for (int64_t j = 0; j < dim; ++j) {
     const double mean = ExactSum(&sums[j * limbs]).round() / weightSum;
-    const double square =
-        ExactSum(&sums[(dim + j) * limbs]).round() / weightSum;
-    double variance =
-        std::fma(-mean, mean, square) * frameScale[j] * frameScale[j];
+    const double square = ExactSum(&sums[(dim + j) * limbs]).round() / weightSum;
+    double variance = std::fma(-mean, mean, square) * frameScale[j] *
+                      frameScale[j];
     if (!(variance > 0))
       variance = 0;
     if (specification.rules.kind == MixtureRules::Kind::absolute)

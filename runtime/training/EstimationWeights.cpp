@@ -93,14 +93,16 @@ Status EstimationSession::checkValues(const MixtureValues &values) const {
   for (const NamedValues &tensor : tensorsOf(specification)) {
     const std::vector<double> &given = values.*tensor.values;
     if (static_cast<int64_t>(given.size()) != elementsOf(tensor.shape))
-      return Status::error(
-          std::string(tensor.name) + ": " + std::to_string(given.size()) +
-          " numbers; expected the shape " + shapeText(tensor.shape));
+      return Status::error(std::string(tensor.name) + ": " +
+                           std::to_string(given.size()) +
+                           " numbers; expected the shape " +
+                           shapeText(tensor.shape));
     for (size_t i = 0; i < given.size(); ++i)
       if (!std::isfinite(given[i]))
-        return Status::error(
-            std::string(tensor.name) + ": element " + std::to_string(i) +
-            " is " + std::to_string(given[i]) + "; parameters must be finite");
+        return Status::error(std::string(tensor.name) + ": element " +
+                             std::to_string(i) + " is " +
+                             std::to_string(given[i]) +
+                             "; parameters must be finite");
   }
   MIXLE_RETURN_IF_ERROR(checkWeights(values.weights, specification.components)
                             .withContext("weights"));
@@ -135,10 +137,9 @@ EstimationSession::readWeights(const std::string &path) const {
     for (const NamedValues &tensor : expected)
       known |= view.name == tensor.name;
     if (!known)
-      return Status::error(
-          path + ": tensor '" + view.name +
-          "' is no part of a mixture; its tensors are weights, "
-          "means and covariances");
+      return Status::error(path + ": tensor '" + view.name +
+                           "' is no part of a mixture; its tensors are weights, "
+                           "means and covariances");
   }
   MixtureValues values;
   for (const NamedValues &tensor : expected) {

@@ -65,8 +65,8 @@ private:
       MIXLE_RETURN_IF_ERROR(session->loadWeights(job.options.weights));
     MIXLE_RETURN_IF_ERROR(fit());
     if (!job.options.receipts.empty())
-      MIXLE_RETURN_IF_ERROR(agreed("receipts", isFirst() ? job.receipts->close()
-                                                         : Status::success()));
+      MIXLE_RETURN_IF_ERROR(agreed(
+          "receipts", isFirst() ? job.receipts->close() : Status::success()));
     if (!job.options.save.empty())
       MIXLE_RETURN_IF_ERROR(session->saveWeights(job.options.save));
     if (isFirst())
@@ -130,19 +130,17 @@ Status prepare(Job &job, Ranks &ranks) {
     return Status::error("program '" + options.program +
                          "' is an estimator; give --data rows.npy or rows.csv "
                          "to fit it to");
-  MIXLE_ASSIGN_OR_RETURN(
-      MixtureSpec spec,
-      MixtureSpec::parseText(job.program->config("estimator"),
-                             "program '" + options.program + "'"));
+  MIXLE_ASSIGN_OR_RETURN(MixtureSpec spec,
+                         MixtureSpec::parseText(job.program->config("estimator"),
+                                                "program '" + options.program +
+                                                    "'"));
   MIXLE_ASSIGN_OR_RETURN(
       job.rows, openRows(options.data, spec.shape.dim,
                          options.chunkRows.value_or(defaultChunkRows)));
   if (!options.rowWeights.empty()) {
-    MIXLE_ASSIGN_OR_RETURN(
-        std::vector<double> weights,
-        readRowWeights(options.rowWeights, job.rows->rows()));
-    job.weights =
-        std::make_shared<const std::vector<double>>(std::move(weights));
+    MIXLE_ASSIGN_OR_RETURN(std::vector<double> weights,
+                           readRowWeights(options.rowWeights, job.rows->rows()));
+    job.weights = std::make_shared<const std::vector<double>>(std::move(weights));
   }
   if (!ranks.isFirst())
     return Status::success();

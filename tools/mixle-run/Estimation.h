@@ -15,8 +15,8 @@ inline constexpr int64_t defaultIterations = 100;
 
 /// Fits the estimator to --data and saves it, as the options say; ends before
 /// --iterations when the mean log-likelihood of a row changes by no more than
-/// --tolerance. Files are checked before the first iteration. Returns the exit
-/// status; errors are printed.
+/// --tolerance. Files are checked before the first iteration. Returns the exit status;
+/// errors are printed.
 int runEstimation(const RunOptions &options,
                   std::shared_ptr<const runtime::LoadedProgram> program,
                   Ranks &ranks);

@@ -158,22 +158,22 @@ private:
                bool centreAll) {
     mlir::OpBuilder &b = e.builder;
     Scores s;
-    s.features =
-        ir::MixtureFeaturesOp::create(b, loc, rows, p.anchor, p.scale, full);
+    s.features = ir::MixtureFeaturesOp::create(b, loc, rows, p.anchor, p.scale,
+                                               full);
     auto forms = ir::MixtureFormsOp::create(
         b, loc, p.weights, p.means, p.covariances, p.anchor, p.scale, full,
         builder.getBoolAttr(centreAll));
-    mlir::Value product =
-        ir::DotGeneralOp::create(b, loc, s.features, forms.getNatural(),
-                                 ArrayRef<int64_t>{1}, ArrayRef<int64_t>{1});
+    mlir::Value product = ir::DotGeneralOp::create(
+        b, loc, s.features, forms.getNatural(), ArrayRef<int64_t>{1},
+        ArrayRef<int64_t>{1});
     s.scores = ir::CentredScoresOp::create(
         b, loc, product, rows, p.means, forms.getFactors(),
         forms.getConstants(), forms.getCentred(), full);
     s.maximum = ir::RowMaxOp::create(b, loc, s.scores);
     s.sum = ir::RowSumExpOp::create(b, loc, s.scores, s.maximum,
                                     mlir::IntegerAttr(), mlir::IntegerAttr());
-    s.logDensity =
-        ir::LogAddOp::create(b, loc, s.maximum.getType(), s.maximum, s.sum);
+    s.logDensity = ir::LogAddOp::create(b, loc, s.maximum.getType(), s.maximum,
+                                        s.sum);
     return s;
   }
 
@@ -187,22 +187,21 @@ private:
     mlir::Value loss = e.argument("loss", exactType());
     Parameters p = parameters(e);
     Scores s = score(e, rows, p, false);
-    // A row of weight 0 counts for nothing, even where no component explains
-    // it.
+    // A row of weight 0 counts for nothing, even where no component explains it.
     mlir::Value none = ir::ConstantOp::create(
         b, loc, tensor({}),
         mlir::DenseElementsAttr::get(tensor({}), b.getF64FloatAttr(0)));
-    mlir::Value zeros =
-        ir::BroadcastOp::create(b, loc, none, weights, ArrayRef<int64_t>{});
+    mlir::Value zeros = ir::BroadcastOp::create(b, loc, none, weights,
+                                                ArrayRef<int64_t>{});
     mlir::Value counts = ir::CompareOp::create(b, loc, weights, zeros, "gt");
-    mlir::Value weighted =
-        ir::MulOp::create(b, loc, weights.getType(), weights, s.logDensity);
+    mlir::Value weighted = ir::MulOp::create(b, loc, weights.getType(), weights,
+                                             s.logDensity);
     mlir::Value terms = ir::SelectOp::create(b, loc, weights.getType(), counts,
                                              weighted, zeros);
     loss = ir::ExactSumOp::create(b, loc, exactType(), loss, terms,
                                   b.getBoolAttr(false));
-    mlir::Value responsibilities =
-        ir::SoftmaxScaleOp::create(b, loc, s.scores, s.maximum, s.sum, weights);
+    mlir::Value responsibilities = ir::SoftmaxScaleOp::create(
+        b, loc, s.scores, s.maximum, s.sum, weights);
     // mixle-assign-granules sets the block.
     statistics = ir::AccumulateDotOp::create(
         b, loc, statisticsType(), statistics, responsibilities, s.features,
@@ -231,8 +230,8 @@ private:
     auto step = ir::MixtureStepOp::create(
         b, loc, statistics, all, p.anchor, p.scale, p.weights, p.means,
         p.covariances, b.getStringAttr(spec.asText()));
-    mlir::Value status =
-        ir::MixtureStatusOp::create(b, loc, step.getNewCovariances(), full);
+    mlir::Value status = ir::MixtureStatusOp::create(
+        b, loc, step.getNewCovariances(), full);
     e.result(loss, "loss");
     e.result(status, "status");
     e.result(step.getNewWeights(), "parameter", "weights");

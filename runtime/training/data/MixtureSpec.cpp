@@ -83,8 +83,8 @@ public:
     return number;
   }
 
-  /// A list of finite numbers, flattened if it holds lists of `inner`; empty
-  /// when absent.
+  /// A list of finite numbers, flattened if it holds lists of `inner`; empty when
+  /// absent.
   Expected<std::vector<double>> list(const char *key, int64_t length,
                                      int64_t inner = 0) const {
     std::vector<double> values;

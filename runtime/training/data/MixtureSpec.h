@@ -7,16 +7,15 @@
 //    "regularization": {"kind": "absolute" | "mixle", "value": v},
 //    "pseudo_count": c, "prior_statistics": {...}, "fixed_weights": [...]}
 //
-// Only the first three keys are required (covariance is "full").
-// `regularization` is
-// {"kind": "absolute", "value": 1e-6} where it is not given; its kinds are
-// those of MixtureRules (runtime/kernels/Mixture.h), "value" is optional for
-// mixle. `pseudo_count` is a number, that of the weights, or an object of
-// "weights", "means" and "covariances". `prior_statistics` is an object of
-// "weights" [K], "means" [D] and "covariances" ([D], or [D][D] when full): what
-// pseudo counts stand for, means and covariances the same for every component.
-// Weights are 1/K where they are not given; means and covariances have to be
-// given with their pseudo counts. `fixed_weights` [K] are never estimated.
+// Only the first three keys are required (covariance is "full"). `regularization` is
+// {"kind": "absolute", "value": 1e-6} where it is not given; its kinds are those of
+// MixtureRules (runtime/kernels/Mixture.h), "value" is optional for mixle.
+// `pseudo_count` is a number, that of the weights, or an object of "weights", "means"
+// and "covariances". `prior_statistics` is an object of "weights" [K], "means" [D] and
+// "covariances" ([D], or [D][D] when full): what pseudo counts stand for, means and
+// covariances the same for every component. Weights are 1/K where they are not given;
+// means and covariances have to be given with their pseudo counts.
+// `fixed_weights` [K] are never estimated.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,10 +35,10 @@ struct MixtureSpec {
   int64_t components = 1;
   MixtureRules rules;
 
-  /// Reads a specification. `what` names it in messages. Errors: anything but
-  /// an object, an unknown key or family, a number out of range, a list of the
-  /// wrong length, weights that are no probabilities, prior covariances that
-  /// are not positive definite.
+  /// Reads a specification. `what` names it in messages. Errors: anything but an
+  /// object, an unknown key or family, a number out of range, a list of the wrong
+  /// length, weights that are no probabilities, prior covariances that are not
+  /// positive definite.
   static Expected<MixtureSpec> parse(const Json &json, const std::string &what);
   static Expected<MixtureSpec> parseText(const std::string &text,
                                          const std::string &what);
@@ -48,8 +47,8 @@ struct MixtureSpec {
   std::string asText() const;
 };
 
-/// Refuses weights of another number than `components`, not finite, negative,
-/// or with a sum that is not 1 to within 1e-6.
+/// Refuses weights of another number than `components`, not finite, negative, or
+/// with a sum that is not 1 to within 1e-6.
 Status checkWeights(const std::vector<double> &weights, int64_t components);
 
 /// Refuses a covariance [D] or [D, D] that is not symmetric (to 1e-8 of its

@@ -95,17 +95,17 @@ openRows(const std::string &path, int64_t columns, int64_t chunkRows) {
     source = std::make_shared<NpyRows>(std::move(file));
   } else {
     MIXLE_ASSIGN_OR_RETURN(Table table, readCsv(path));
-    source =
-        rowsInMemory(table.rows, table.columns, std::move(table.values), path);
+    source = rowsInMemory(table.rows, table.columns, std::move(table.values),
+                          path);
   }
   if (source->rows() == 0)
     return Status::error(path + ": it has no rows");
   if (source->columns() != columns)
-    return Status::error(
-        path + ": its rows have " + std::to_string(source->columns()) +
-        " column(s); the estimator's dim is " + std::to_string(columns));
-  MIXLE_RETURN_IF_ERROR(
-      checkFiniteRows(*source, std::max<int64_t>(1, chunkRows)));
+    return Status::error(path + ": its rows have " +
+                         std::to_string(source->columns()) +
+                         " column(s); the estimator's dim is " +
+                         std::to_string(columns));
+  MIXLE_RETURN_IF_ERROR(checkFiniteRows(*source, std::max<int64_t>(1, chunkRows)));
   return source;
 }
 

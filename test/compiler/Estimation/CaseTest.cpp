@@ -45,9 +45,9 @@ TEST(EstimationCase, FarPointsHaveNoVarianceOfTheirOwn) {
   FitSettings settings;
   settings.start = MixtureValues{{0.5, 0.5}, {20001, 1}, {1, 1}};
   settings.iterations = 10;
-  FitResult result = fit(
-      programOf(spec(1, 2, "diag", R"({"kind": "absolute", "value": 0.1})")),
-      column({20001.0f, 1.0f}), settings);
+  FitResult result =
+      fit(programOf(spec(1, 2, "diag", R"({"kind": "absolute", "value": 0.1})")),
+          column({20001.0f, 1.0f}), settings);
   ASSERT_TRUE(result.status.ok()) << result.status.message();
   expectNear({20001, 1}, result.models.back().means, 1e-12, "means");
   expectNear({0.5, 0.5}, result.models.back().weights, 1e-12, "weights");
@@ -56,8 +56,7 @@ TEST(EstimationCase, FarPointsHaveNoVarianceOfTheirOwn) {
 
 // B069: second moments with a large offset, merged over ranks.
 TEST(EstimationCase, LargeOffsetsMergeOverRanks) {
-  for (const char *plan :
-       {"dp_replicate=1", "dp_replicate=2", "dp_replicate=4"}) {
+  for (const char *plan : {"dp_replicate=1", "dp_replicate=2", "dp_replicate=4"}) {
     FitResult result =
         fit(programOf(spec(1, 1, "diag", mixleRules), planned(plan, 1)),
             column({1000000.0f, 1000001.0f, 1000002.0f, 1000003.0f}), {});
@@ -72,8 +71,8 @@ TEST(EstimationCase, EmptyPartsChangeNothing) {
   for (const std::vector<double> &values :
        {std::vector<double>{1, 2, 3, 10}, std::vector<double>{10, 1, 2, 3},
         std::vector<double>{1, 10, 2, 3}})
-    for (const char *plan : {"dp_replicate=1", "dp_replicate=3",
-                             "dp_replicate=4", "dp_replicate=8"}) {
+    for (const char *plan :
+         {"dp_replicate=1", "dp_replicate=3", "dp_replicate=4", "dp_replicate=8"}) {
       FitResult result =
           fit(programOf(spec(1, 1, "diag", mixleRules), planned(plan, 1)),
               column(values), {});
@@ -151,8 +150,8 @@ TEST(EstimationCase, IdenticalSamples) {
   EXPECT_EQ(result.trace[3], result.trace[4]);
 
   for (const char *plan : {"dp_replicate=1", "tp=2"}) {
-    FitResult singular = fit(
-        programOf(spec(2, 2, "full", nothing), planned(plan)), data, settings);
+    FitResult singular =
+        fit(programOf(spec(2, 2, "full", nothing), planned(plan)), data, settings);
     ASSERT_FALSE(singular.status.ok());
     EXPECT_TRUE(singular.shared);
     EXPECT_NE(std::string::npos, singular.status.message().find(
@@ -168,10 +167,10 @@ TEST(EstimationCase, SingleSample) {
   for (const char *plan : {"dp_replicate=1", "dp_replicate=2", "dp_shard=2"}) {
     FitSettings settings;
     settings.iterations = 2;
-    FitResult result = fit(
-        programOf(spec(1, 1, "full", R"({"kind": "absolute", "value": 1e-4})"),
-                  planned(plan)),
-        column({5}), settings);
+    FitResult result =
+        fit(programOf(spec(1, 1, "full", R"({"kind": "absolute", "value": 1e-4})"),
+                      planned(plan)),
+            column({5}), settings);
     ASSERT_TRUE(result.status.ok()) << result.status.message();
     EXPECT_EQ(5.0, result.models[1].means[0]);
     EXPECT_EQ(1e-4, result.models[1].covariances[0]);

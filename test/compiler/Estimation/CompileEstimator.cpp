@@ -23,8 +23,7 @@ static void apply(mlir::ModuleOp module, const CompileSettings &settings) {
     if (settings.blockRows)
       granules.set("rows", builder.getI64IntegerAttr(settings.blockRows));
     if (settings.components)
-      granules.set("components",
-                   builder.getI64IntegerAttr(settings.components));
+      granules.set("components", builder.getI64IntegerAttr(settings.components));
     program.setConfigAttr(config.getDictionary(program.getContext()));
     program.setGranulesAttr(granules.getDictionary(program.getContext()));
   }

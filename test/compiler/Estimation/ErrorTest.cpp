@@ -36,13 +36,11 @@ TEST(EstimationError, DataIsChecked) {
   wide.rows = 1;
   wide.columns = 2;
   wide.values = {1, 2};
-  expectError(fit(program, wide, {}).status,
-              "2 column(s); the estimator's dim is 1");
+  expectError(fit(program, wide, {}).status, "2 column(s); the estimator's dim is 1");
   expectError(fit(program, column({1, NAN, 2}), {}).status,
               "row 1, column 0 (from 0) is nan");
   expectError(fit(program, column({1, INFINITY}), {}).status, "is inf");
-  expectError(fit(program, with({1, 2}, {1}), {}).status,
-              "1 weights for 2 rows");
+  expectError(fit(program, with({1, 2}, {1}), {}).status, "1 weights for 2 rows");
   expectError(fit(program, with({1, 2}, {1, -1}), {}).status,
               "the weight of row 1 (from 0) is -1");
   expectError(fit(program, with({1, 2}, {1, NAN}), {}).status, "is nan");
@@ -70,8 +68,8 @@ TEST(EstimationError, RowsOfWeightZeroAreNotThere) {
   settings.iterations = 2;
   FitResult plain = fit(programOf(oneGaussian), column({1, 2, 4}), settings);
   FitResult padded =
-      fit(programOf(oneGaussian),
-          with({1e300, 1, 2, -1e300, 4}, {0, 1, 1, 0, 1}), settings);
+      fit(programOf(oneGaussian), with({1e300, 1, 2, -1e300, 4}, {0, 1, 1, 0, 1}),
+          settings);
   ASSERT_TRUE(padded.status.ok()) << padded.status.message();
   EXPECT_EQ(plain.trace[1], padded.trace[1]);
   EXPECT_EQ(plain.models[1].means, padded.models[1].means);
@@ -186,8 +184,7 @@ Status load(const std::string &file, MixtureValues *values = nullptr,
 }
 
 TEST_F(Files, ParametersGoOutAndComeBack) {
-  const std::vector<double> w = {0.25, 0.75}, m = {1, 2, 3, 4},
-                            c = {1, 2, 3, 4};
+  const std::vector<double> w = {0.25, 0.75}, m = {1, 2, 3, 4}, c = {1, 2, 3, 4};
   auto view = [](const char *name, std::vector<int64_t> shape,
                  const std::vector<double> &data) {
     return TensorView{name, TensorType::F64, std::move(shape),
@@ -199,8 +196,7 @@ TEST_F(Files, ParametersGoOutAndComeBack) {
     EXPECT_TRUE(writeSafetensors(file, views).ok());
     return file;
   };
-  const TensorView weights = view("weights", {2}, w),
-                   means = view("means", {2, 2}, m),
+  const TensorView weights = view("weights", {2}, w), means = view("means", {2, 2}, m),
                    covariances = view("covariances", {2, 2}, c);
   std::string good = write("good.safetensors", {weights, means, covariances});
   std::string copy = path("copy.safetensors");
@@ -215,15 +211,13 @@ TEST_F(Files, ParametersGoOutAndComeBack) {
   EXPECT_EQ(c, again.covariances);
 
   expectError(load(write("a", {weights, means})), "no tensor 'covariances'");
-  expectError(
-      load(write("b", {weights, means, covariances, view("bias", {2}, w)})),
-      "tensor 'bias' is no part of a mixture");
+  expectError(load(write("b", {weights, means, covariances, view("bias", {2}, w)})),
+              "tensor 'bias' is no part of a mixture");
   expectError(load(write("c", {weights, view("means", {4}, m), covariances})),
               "has the shape [4]; the estimator's is [2, 2]");
   const std::vector<double> infinite = {1, 2, 3, INFINITY};
-  expectError(
-      load(write("d", {weights, view("means", {2, 2}, infinite), covariances})),
-      "means: element 3 is inf");
+  expectError(load(write("d", {weights, view("means", {2, 2}, infinite), covariances})),
+              "means: element 3 is inf");
   std::vector<TensorView> integers = {weights, means, covariances};
   integers[1].type = TensorType::I64;
   expectError(load(write("e", integers)), "means");

@@ -65,13 +65,13 @@ inline Data column(std::vector<double> values) {
 struct FitResult {
   Status status;
   bool shared = false;
-  std::vector<double> trace;         ///< log-likelihoods
-  std::vector<std::string> digests;  ///< after every iteration
-  std::vector<MixtureValues> models; ///< after every iteration
-  std::vector<double> statistics;    ///< of the last iteration
+  std::vector<double> trace;          ///< log-likelihoods
+  std::vector<std::string> digests;   ///< after every iteration
+  std::vector<MixtureValues> models;  ///< after every iteration
+  std::vector<double> statistics;     ///< of the last iteration
   std::vector<double> anchor, scale;
   double totalWeight = 0;
-  std::vector<double> density; ///< of the probes
+  std::vector<double> density;        ///< of the probes
   std::vector<int64_t> rowsOfRanks;
 };
 
@@ -97,8 +97,7 @@ inline Status fitOnRank(const Program &program, const Data &data,
       result.shared = session->lastErrorIsShared();
     return status;
   };
-  MIXLE_RETURN_IF_ERROR(
-      note(session->setData(data.source(), data.rowWeights())));
+  MIXLE_RETURN_IF_ERROR(note(session->setData(data.source(), data.rowWeights())));
   if (settings.start)
     MIXLE_RETURN_IF_ERROR(note(session->setParameters(*settings.start)));
   else

@@ -1,8 +1,7 @@
 //===- GoldenTest.cpp - Fits against what the mixle library does ----------===//
 //
-// test/golden/em holds what mixle 0.8.2 recorded: data, weights, statistics,
-// fitted parameters and log-densities. Tolerance: 1e-9 relative, as for
-// everything in f64.
+// test/golden/em holds what mixle 0.8.2 recorded: data, weights, statistics, fitted
+// parameters and log-densities. Tolerance: 1e-9 relative, as for everything in f64.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +15,7 @@ namespace {
 constexpr double tolerance = 1e-9;
 
 Json golden(const std::string &name) {
-  const std::string path =
-      std::string(MIXLE_EM_GOLDEN_DIR) + "/" + name + ".json";
+  const std::string path = std::string(MIXLE_EM_GOLDEN_DIR) + "/" + name + ".json";
   Expected<std::string> text = readFile(path);
   EXPECT_TRUE(text.ok()) << text.status().message();
   Expected<Json> json = parseJson(*text, path);
@@ -79,31 +77,29 @@ RawSums rawSums(const FitResult &fit, int64_t component, int64_t d, bool full) {
   const double *q = s + 1 + d;
   for (int64_t i = 0; i < d; ++i)
     for (int64_t j = i; j < (full ? d : i + 1); ++j, ++q)
-      sums.second.push_back(fit.anchor[i] * fit.anchor[j] * s[0] +
-                            fit.anchor[i] * fit.scale[j] * s[1 + j] +
-                            fit.anchor[j] * fit.scale[i] * s[1 + i] +
-                            fit.scale[i] * fit.scale[j] * *q);
+      sums.second.push_back(
+          fit.anchor[i] * fit.anchor[j] * s[0] +
+          fit.anchor[i] * fit.scale[j] * s[1 + j] +
+          fit.anchor[j] * fit.scale[i] * s[1 + i] +
+          fit.scale[i] * fit.scale[j] * *q);
   return sums;
 }
 
-struct MixtureGolden
-    : testing::TestWithParam<std::pair<const char *, const char *>> {};
+struct MixtureGolden : testing::TestWithParam<std::pair<const char *, const char *>> {};
 
 TEST_P(MixtureGolden, EveryIterateAndTheTraceAgree) {
   auto [name, pseudoCount] = GetParam();
   Json json = golden(name);
-  std::string spec =
-      R"({"family": "gaussian_mixture", "dim": 1, "components": 3,
+  std::string spec = R"({"family": "gaussian_mixture", "dim": 1, "components": 3,
       "covariance": "diag", "regularization": {"kind": "mixle"})" +
-      std::string(pseudoCount) + "}";
+                     std::string(pseudoCount) + "}";
   FitSettings settings;
   settings.start = mixtureOf(json["initial"]);
   settings.iterations = json["iterations"];
   Data data = dataOf(json);
   // The probes are the first rows of the data.
   std::vector<double> probes = flat(json["probe_log_density"]);
-  settings.probes.assign(data.values.begin(),
-                         data.values.begin() + probes.size());
+  settings.probes.assign(data.values.begin(), data.values.begin() + probes.size());
   FitResult result = fit(programOf(spec), data, settings);
   ASSERT_TRUE(result.status.ok()) << result.status.message();
   std::vector<double> trace = flat(json["loglik_trace"]);
@@ -150,10 +146,9 @@ TEST_P(LeafGolden, StatisticsFitAndDensitiesAgree) {
   Json json = golden(leaf.name);
   Data data = dataOf(json);
   const int64_t d = data.columns;
-  std::string spec =
-      R"({"family": "gaussian_mixture", "components": 1, "dim": )" +
-      std::to_string(d) + R"(, "covariance": ")" +
-      (leaf.full ? "full" : "diag") + "\", " + leaf.rest + "}";
+  std::string spec = R"({"family": "gaussian_mixture", "components": 1, "dim": )" +
+                     std::to_string(d) + R"(, "covariance": ")" +
+                     (leaf.full ? "full" : "diag") + "\", " + leaf.rest + "}";
   FitSettings settings;
   settings.probes = flat(json["probes"]);
   FitResult result = fit(programOf(spec), data, settings);
@@ -164,8 +159,7 @@ TEST_P(LeafGolden, StatisticsFitAndDensitiesAgree) {
   expectNear(flat(fitted["mu"]), result.models[0].means, tolerance, "mean");
   expectNear(flat(fitted[fitted.contains("sigma2") ? "sigma2" : "covar"]),
              result.models[0].covariances, tolerance, "covariance");
-  expectNear(flat(json["log_density"]), result.density, tolerance,
-             "log_density");
+  expectNear(flat(json["log_density"]), result.density, tolerance, "log_density");
 
   const Json &recorded = json["statistics"];
   const Json &values = recorded.is_object() ? recorded["values"] : recorded;
@@ -190,8 +184,7 @@ TEST_P(LeafGolden, StatisticsFitAndDensitiesAgree) {
 INSTANTIATE_TEST_SUITE_P(
     Em, LeafGolden,
     testing::Values(
-        LeafCase{"leaf_gaussian", false,
-                 R"("regularization": {"kind": "mixle"})"},
+        LeafCase{"leaf_gaussian", false, R"("regularization": {"kind": "mixle"})"},
         LeafCase{"leaf_gaussian_constant", false,
                  R"("regularization": {"kind": "mixle"})"},
         LeafCase{"leaf_gaussian_offset", false,

@@ -54,8 +54,8 @@ struct PlanTest : testing::TestWithParam<Shape> {
     Data data = clusters(GetParam().rows, 3, GetParam().weighted);
     settings.probes.assign(data.values.begin(), data.values.begin() + 30);
     FitResult result = fit(programOf(spec(), compile), data, settings);
-    EXPECT_TRUE(result.status.ok())
-        << compile.plan << ": " << result.status.message();
+    EXPECT_TRUE(result.status.ok()) << compile.plan << ": "
+                                    << result.status.message();
     return result;
   }
   static void expectSame(const FitResult &reference, const FitResult &got,
@@ -67,8 +67,7 @@ struct PlanTest : testing::TestWithParam<Shape> {
     for (size_t i = 0; i < reference.models.size(); ++i) {
       EXPECT_EQ(reference.models[i].weights, got.models[i].weights) << what;
       EXPECT_EQ(reference.models[i].means, got.models[i].means) << what;
-      EXPECT_EQ(reference.models[i].covariances, got.models[i].covariances)
-          << what;
+      EXPECT_EQ(reference.models[i].covariances, got.models[i].covariances) << what;
     }
   }
 };
@@ -82,12 +81,12 @@ TEST_P(PlanTest, EveryPlanEndsInTheSameState) {
   for (int dp : {1, 2, 3, 4, 7, 8})
     for (int tp : {1, 2, 4}) {
       CompileSettings settings;
-      settings.plan =
-          "dp_replicate=" + std::to_string(dp) + ",tp=" + std::to_string(tp);
+      settings.plan = "dp_replicate=" + std::to_string(dp) +
+                      ",tp=" + std::to_string(tp);
       expectSame(reference, fitUnder(settings), settings.plan);
     }
-  for (const char *plan :
-       {"dp_shard=2", "dp_shard=3,tp=2", "dp_replicate=2,dp_shard=2,tp=2"}) {
+  for (const char *plan : {"dp_shard=2", "dp_shard=3,tp=2",
+                           "dp_replicate=2,dp_shard=2,tp=2"}) {
     CompileSettings settings;
     settings.plan = plan;
     expectSame(reference, fitUnder(settings), plan);
@@ -99,10 +98,8 @@ TEST_P(PlanTest, ChunksAndTilesDoNotMatter) {
   two.plan = "dp_replicate=2,tp=2";
   FitResult reference = fitUnder(one);
   for (int64_t chunk : {1, 7, 100, 128, 1000, 100000}) {
-    expectSame(reference, fitUnder(one, chunk),
-               "chunk " + std::to_string(chunk));
-    expectSame(reference, fitUnder(two, chunk),
-               "chunk " + std::to_string(chunk));
+    expectSame(reference, fitUnder(one, chunk), "chunk " + std::to_string(chunk));
+    expectSame(reference, fitUnder(two, chunk), "chunk " + std::to_string(chunk));
   }
   for (int64_t batch : {128, 200, 256, 4096}) {
     CompileSettings settings;
@@ -127,14 +124,15 @@ TEST(PlanErrors, PlansThatAnEstimatorCannotHave) {
   settings.plan = "tp=4";
   Expected<Program> cut = compileEstimator(spec, settings);
   ASSERT_FALSE(cut.ok());
-  EXPECT_NE(std::string::npos, cut.status().message().find(
-                                   "cuts inside a granule of 'components'"))
+  EXPECT_NE(std::string::npos,
+            cut.status().message().find("cuts inside a granule of 'components'"))
       << cut.status().message();
   for (const char *plan : {"microbatches=2", "gradient_accumulation_steps=2"}) {
     settings.plan = plan;
     Expected<Program> time = compileEstimator(spec, settings);
     ASSERT_FALSE(time.ok());
-    EXPECT_NE(std::string::npos, time.status().message().find("microbatches=1"))
+    EXPECT_NE(std::string::npos,
+              time.status().message().find("microbatches=1"))
         << time.status().message();
   }
 }

@@ -1,7 +1,7 @@
 //===- WineTest.cpp - Fits against scikit-learn ---------------------------===//
 //
-// test/golden/em/wine.json (made by make_wine.py beside it): 20 iterations on
-// the wine data, 178 rows of 13 columns as they are, from one start.
+// test/golden/em/wine.json (made by make_wine.py beside it): 20 iterations on the
+// wine data, 178 rows of 13 columns as they are, from one start.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +23,7 @@ std::vector<double> flat(const Json &json) {
   return values;
 }
 
-struct WineTest
-    : testing::TestWithParam<std::pair<const char *, const char *>> {};
+struct WineTest : testing::TestWithParam<std::pair<const char *, const char *>> {};
 
 TEST_P(WineTest, EveryIterationsLogLikelihoodAgrees) {
   auto [covariance, plan] = GetParam();
@@ -57,12 +56,11 @@ TEST_P(WineTest, EveryIterationsLogLikelihoodAgrees) {
   compile.plan = plan;
   compile.blockRows = 32; // so that every rank has rows
   FitResult result = fit(
-      programOf(
-          R"({"family": "gaussian_mixture", "dim": 13, "components": 3,
+      programOf(R"({"family": "gaussian_mixture", "dim": 13, "components": 3,
                     "covariance": ")" +
-              std::string(covariance) +
-              R"(", "regularization": {"kind": "absolute", "value": 1e-6}})",
-          compile),
+                    std::string(covariance) +
+                    R"(", "regularization": {"kind": "absolute", "value": 1e-6}})",
+                compile),
       data, settings);
   ASSERT_TRUE(result.status.ok()) << result.status.message();
   const Json &golden = json[covariance];
@@ -73,8 +71,7 @@ TEST_P(WineTest, EveryIterationsLogLikelihoodAgrees) {
   std::vector<double> expected = flat(golden["covariances"]);
   ASSERT_EQ(expected.size(), model.covariances.size());
   for (size_t i = 0; i < expected.size(); ++i) {
-    // Relative to the deviations of the two columns: a covariance may be near
-    // 0.
+    // Relative to the deviations of the two columns: a covariance may be near 0.
     double scale = std::fabs(expected[i]);
     if (full)
       scale = std::sqrt(expected[i / 169 * 169 + i / 13 % 13 * 14] *
@@ -85,9 +82,9 @@ TEST_P(WineTest, EveryIterationsLogLikelihoodAgrees) {
 
 INSTANTIATE_TEST_SUITE_P(
     Wine, WineTest,
-    testing::Values(
-        std::pair<const char *, const char *>{"full", "dp_replicate=1"},
-        std::pair<const char *, const char *>{"diag", "dp_replicate=1"},
-        std::pair<const char *, const char *>{"full", "dp_replicate=2,tp=2"}));
+    testing::Values(std::pair<const char *, const char *>{"full", "dp_replicate=1"},
+                    std::pair<const char *, const char *>{"diag", "dp_replicate=1"},
+                    std::pair<const char *, const char *>{"full",
+                                                          "dp_replicate=2,tp=2"}));
 
 } // namespace
