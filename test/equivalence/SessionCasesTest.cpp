@@ -25,7 +25,8 @@ struct Call {
   std::vector<int32_t> tokens, labels;
 };
 
-/// Compiles an input of this folder and runs `body` with a session on each rank.
+/// Compiles an input of this folder and runs `body` with a session on each
+/// rank.
 Status runCompiled(const std::string &input, const std::string &plan,
                    const std::string &options,
                    const std::function<Status(TrainingSession &)> &body) {
@@ -43,9 +44,8 @@ Status runCompiled(const std::string &input, const std::string &plan,
   return runOnThreads(
       static_cast<int>(program->plan.worldSize()),
       [&](int, Communicator &communicator) -> Status {
-        MIXLE_ASSIGN_OR_RETURN(
-            std::unique_ptr<TrainingSession> session,
-            TrainingSession::create(program, communicator));
+        MIXLE_ASSIGN_OR_RETURN(std::unique_ptr<TrainingSession> session,
+                               TrainingSession::create(program, communicator));
         return body(*session);
       },
       world);
@@ -100,53 +100,53 @@ TEST(SessionCases, B005_AnIncompleteWindowIsDividedByItsOwnTokens) {
        {"gradient_accumulation_steps=4",
         "dp_replicate=2,gradient_accumulation_steps=4",
         "dp_shard=2,microbatches=2,gradient_accumulation_steps=4"}) {
-    Status status = runCompiled(
-        "scalar.mlir", plan,
-        "--batch 4 --precision fp64 "
-        "--optimizer sgd,lr=0.1,momentum=0,weight_decay=0",
-        [&](TrainingSession &session) -> Status {
-          for (int32_t i = 0; i < 4; ++i) {
-            MIXLE_ASSIGN_OR_RETURN(StepReceipt receipt,
-                                   trainOn(session, {{i}, {0}}));
-            EXPECT_EQ(receipt.skipped, i < 3);
-          }
-          for (double w : heldValues<double>(session, 0))
-            EXPECT_DOUBLE_EQ(w, 0.25);
-          MIXLE_ASSIGN_OR_RETURN(StepReceipt pending,
-                                 trainOn(session, {{4}, {0}}));
-          EXPECT_TRUE(pending.skipped);
-          MIXLE_ASSIGN_OR_RETURN(std::optional<StepReceipt> flushed,
-                                 session.finishAccumulation());
-          if (!flushed)
-            return Status::error("nothing was flushed");
-          EXPECT_EQ(flushed->step, 2);
-          EXPECT_EQ(flushed->accumulationSteps, 1);
-          EXPECT_DOUBLE_EQ(flushed->loss, 0.5 * 9.75 * 9.75);
-          for (double w : heldValues<double>(session, 0))
-            EXPECT_DOUBLE_EQ(w, 1.225);
-          return session.close();
-        });
+    Status status =
+        runCompiled("scalar.mlir", plan,
+                    "--batch 4 --precision fp64 "
+                    "--optimizer sgd,lr=0.1,momentum=0,weight_decay=0",
+                    [&](TrainingSession &session) -> Status {
+                      for (int32_t i = 0; i < 4; ++i) {
+                        MIXLE_ASSIGN_OR_RETURN(StepReceipt receipt,
+                                               trainOn(session, {{i}, {0}}));
+                        EXPECT_EQ(receipt.skipped, i < 3);
+                      }
+                      for (double w : heldValues<double>(session, 0))
+                        EXPECT_DOUBLE_EQ(w, 0.25);
+                      MIXLE_ASSIGN_OR_RETURN(StepReceipt pending,
+                                             trainOn(session, {{4}, {0}}));
+                      EXPECT_TRUE(pending.skipped);
+                      MIXLE_ASSIGN_OR_RETURN(std::optional<StepReceipt> flushed,
+                                             session.finishAccumulation());
+                      if (!flushed)
+                        return Status::error("nothing was flushed");
+                      EXPECT_EQ(flushed->step, 2);
+                      EXPECT_EQ(flushed->accumulationSteps, 1);
+                      EXPECT_DOUBLE_EQ(flushed->loss, 0.5 * 9.75 * 9.75);
+                      for (double w : heldValues<double>(session, 0))
+                        EXPECT_DOUBLE_EQ(w, 1.225);
+                      return session.close();
+                    });
     EXPECT_TRUE(status.ok()) << plan << ": " << status.message();
   }
 }
 
 // B001 with unequal calls: the window's mean is over all of its tokens.
 TEST(SessionCases, B001_UnequalCallsOfAWindow) {
-  Status status = runCompiled(
-      "scalar.mlir", "dp_replicate=2,gradient_accumulation_steps=2",
-      "--batch 8 --precision fp64 "
-      "--optimizer sgd,lr=1,momentum=0,weight_decay=0",
-      [&](TrainingSession &session) -> Status {
-        MIXLE_RETURN_IF_ERROR(
-            trainOn(session, {{0, 1, 2}, {0, 0, 0}}).status());
-        MIXLE_ASSIGN_OR_RETURN(StepReceipt receipt,
-                               trainOn(session, {{4}, {0}}));
-        EXPECT_EQ(receipt.globalTokens(), 4);
-        EXPECT_DOUBLE_EQ(receipt.loss, 0.5 * (1 + 4 + 9 + 100) / 4);
-        for (double w : heldValues<double>(session, 0))
-          EXPECT_DOUBLE_EQ(w, (1 + 2 + 3 + 10) / 4.0);
-        return session.close();
-      });
+  Status status =
+      runCompiled("scalar.mlir", "dp_replicate=2,gradient_accumulation_steps=2",
+                  "--batch 8 --precision fp64 "
+                  "--optimizer sgd,lr=1,momentum=0,weight_decay=0",
+                  [&](TrainingSession &session) -> Status {
+                    MIXLE_RETURN_IF_ERROR(
+                        trainOn(session, {{0, 1, 2}, {0, 0, 0}}).status());
+                    MIXLE_ASSIGN_OR_RETURN(StepReceipt receipt,
+                                           trainOn(session, {{4}, {0}}));
+                    EXPECT_EQ(receipt.globalTokens(), 4);
+                    EXPECT_DOUBLE_EQ(receipt.loss, 0.5 * (1 + 4 + 9 + 100) / 4);
+                    for (double w : heldValues<double>(session, 0))
+                      EXPECT_DOUBLE_EQ(w, (1 + 2 + 3 + 10) / 4.0);
+                    return session.close();
+                  });
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
@@ -155,8 +155,8 @@ TEST(SessionCases, B004_AStepWithoutLabelsLeavesEveryByte) {
   const Call good = {{0, 1, 2, 3, 1, 2, 3, 0}, {0, 1, 2, -100, 1, 0, 2, 2}};
   Call masked = good;
   masked.labels.assign(masked.labels.size(), -100);
-  for (const char *plan : {"dp_replicate=2,microbatches=2", "dp_shard=2",
-                           "dp_replicate=2,tp=3"}) {
+  for (const char *plan :
+       {"dp_replicate=2,microbatches=2", "dp_shard=2", "dp_replicate=2,tp=3"}) {
     Status status = runCompiled(
         "classifier.mlir", plan,
         "--batch 4 --optimizer adam,lr=0.01,weight_decay=0.1,decay=all "
@@ -190,7 +190,8 @@ TEST(SessionCases, B004_AStepWithoutLabelsLeavesEveryByte) {
 TEST(SessionCases, B015_AnInfiniteGradientChangesNothing) {
   for (const char *plan : {"dp_replicate=1", "dp_replicate=2", "dp_shard=2"}) {
     Status status = runCompiled(
-        "root.mlir", plan, "--batch 2 --optimizer adam,lr=0.1 --max-grad-norm 1",
+        "root.mlir", plan,
+        "--batch 2 --optimizer adam,lr=0.1 --max-grad-norm 1",
         [&](TrainingSession &session) -> Status {
           for (int i = 0; i < 3; ++i)
             MIXLE_RETURN_IF_ERROR(trainOn(session, {{0, 0}, {0, 0}}).status());
