@@ -33,5 +33,7 @@ foreach(file ${lit_files})
   endif()
   add_test(NAME lit:${file}
     COMMAND ${Python3_EXECUTABLE} ${MIXLE_LIT} -sv ${CMAKE_CURRENT_BINARY_DIR}/${file})
-  set_tests_properties(lit:${file} PROPERTIES TIMEOUT 300)
+  # Every lit writes one file of test times; two at once leave it unreadable, and
+  # then no lit test starts any more.
+  set_tests_properties(lit:${file} PROPERTIES TIMEOUT 300 RESOURCE_LOCK lit)
 endforeach()
