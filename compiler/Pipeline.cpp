@@ -9,6 +9,7 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -44,8 +45,10 @@ void mlir::mixle::addPhase(StringRef phase, OpPassManager &manager,
     plan.precision = options.precision;
     nested.addPass(dist::createCheckPlan(plan));
   } else if (phase == "dist") {
+    nested.addPass(dist::createAssignStages());
     nested.addPass(dist::createPlace());
     nested.addPass(dist::createInsertUpdates());
+    nested.addPass(dist::createInsertTransfers());
     nested.addPass(dist::createVerifyUpdates());
     nested.addPass(dist::createPartition());
   }
@@ -94,17 +97,22 @@ LogicalResult mlir::mixle::runPhases(ModuleOp module,
 LogicalResult mlir::mixle::emitModule(ModuleOp module,
                                       const PipelineOptions &options,
                                       ::mixle::runtime::fb::ProgramT &out) {
-  auto programs = module.getOps<exec::ProgramOp>();
-  if (programs.empty())
+  SmallVector<exec::ProgramOp> classes(module.getOps<exec::ProgramOp>());
+  if (classes.empty())
     return module.emitError("has no exec.program to emit");
-  exec::ProgramOp program = *programs.begin();
-  SmallVector<exec::KernelOp> kernels(program.getOps<exec::KernelOp>());
+  // Rank classes share kernels by name.
+  SmallVector<exec::KernelOp> kernels;
+  llvm::StringSet<> names;
+  for (exec::ProgramOp program : classes)
+    for (auto kernel : program.getOps<exec::KernelOp>())
+      if (names.insert(kernel.getSymName()).second)
+        kernels.push_back(kernel);
   CodegenOptions codegen;
   codegen.cpu = options.cpu;
   auto compiled = compileKernels(kernels, codegen);
   if (failed(compiled))
     return failure();
-  return exec::emitProgram(program, *compiled, out);
+  return exec::emitProgram(classes, *compiled, out);
 }
 
 namespace {

@@ -1,6 +1,7 @@
 //===- CheckPlan.cpp - A plan against the backend and the program ---------===//
 
 #include "compiler/Dist/Passes.h"
+#include "compiler/Dist/Schedule.h"
 #include "compiler/Mixle/Passes.h"
 #include "mlir/IR/Builders.h"
 
@@ -18,7 +19,7 @@ const rt::BackendCapabilities &mlir::dist::cpuBackend() {
     rt::BackendCapabilities b;
     b.name = "cpu";
     b.axes = {rt::ParallelAxis::DpReplicate, rt::ParallelAxis::DpShard,
-              rt::ParallelAxis::Tp};
+              rt::ParallelAxis::Tp, rt::ParallelAxis::Pp};
     b.precisions = {"fp32", "fp64"};
     b.distributedOptimizer = true;
     return b;
@@ -41,6 +42,17 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
     rt::ParallelPlan parallel = parsed.take();
     if (rt::Status status = cpuBackend().validate(parallel, precision); !status) {
       program.emitError(status.message());
+      return signalPassFailure();
+    }
+    if (program.getKind() == "estimation" && parallel.pp > 1) {
+      program.emitError("backend cpu: an estimator has no stages, but the plan has pp = ")
+          << parallel.pp << "; use pp=1 and dp_replicate or tp";
+      return signalPassFailure();
+    }
+    std::string schedule = mx::configText(program, "pipeline_schedule", "1f1b");
+    if (!isPipelineSchedule(schedule)) {
+      program.emitError("unknown pipeline schedule '")
+          << schedule << "'; known are gpipe, 1f1b, interleaved and zb-h1";
       return signalPassFailure();
     }
     auto block = program.getGranules().getAs<IntegerAttr>("rows");

@@ -1,6 +1,7 @@
 //===- Common.cpp - What distribution passes share ------------------------===//
 
 #include "compiler/Dist/Passes.h"
+#include "compiler/Mixle/Passes.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -8,6 +9,24 @@ using namespace mlir::dist;
 
 MeshOp mlir::dist::lookupMesh(mx::ProgramOp program) {
   return program.lookupSymbol<MeshOp>("mesh");
+}
+
+ArrayRef<int64_t> mlir::dist::stagesOf(Operation *op) {
+  auto stages = op->getAttrOfType<DenseI64ArrayAttr>(kStagesAttr);
+  return stages ? stages.asArrayRef() : ArrayRef<int64_t>();
+}
+
+int64_t mlir::dist::rankOfStage(int64_t stage, int64_t ranks) {
+  return stage % ranks;
+}
+
+int64_t mlir::dist::chunkOfStage(int64_t stage, int64_t ranks) {
+  return stage / ranks;
+}
+
+int64_t mlir::dist::pipelineChunks(mx::ProgramOp program) {
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(mx::configNumber(program, "pipeline_chunks", 1)));
 }
 
 StringRef mlir::dist::axisOfFactor(StringRef factor) {

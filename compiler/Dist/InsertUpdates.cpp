@@ -3,6 +3,7 @@
 #include "compiler/Dist/Passes.h"
 #include "compiler/Mixle/Passes.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mlir::dist {
 #define GEN_PASS_DEF_INSERTUPDATES
@@ -50,7 +51,7 @@ struct InsertUpdatesPass
     : mlir::dist::impl::InsertUpdatesBase<InsertUpdatesPass> {
   int64_t counter = 0;
   bool fast = false;
-  int64_t shardSize = 1;
+  int64_t shardSize = 1, pipeline = 1;
 
   void runOnOperation() override {
     mx::ProgramOp program = getOperation();
@@ -62,6 +63,7 @@ struct InsertUpdatesPass
     fast = program.getNumerics() == "fast";
     // Estimators are small: dp_shard shards their rows and nothing else.
     shardSize = program.getKind() == "estimation" ? 1 : mesh.sizeOf("dp_shard");
+    pipeline = mesh.sizeOf("pp");
     for (auto entry : program.getOps<mx::EntryOp>()) {
       counter = 0;
       insert(entry);
@@ -93,7 +95,9 @@ struct InsertUpdatesPass
   void insert(mx::EntryOp entry) {
     Block &body = entry.getBody().front();
     if (shardSize > 1)
-      markSumsOverShards(entry);
+      markSumsOver(entry, "dp_shard");
+    if (pipeline > 1)
+      markSumsOver(entry, "pp");
     // Partial values that ops make.
     for (Operation &op : llvm::make_early_inc_range(body)) {
       if (isa<UpdateOp>(op))
@@ -109,14 +113,15 @@ struct InsertUpdatesPass
     }
   }
 
-  /// Under dp_shard a step works on flat parts of the gradients, so its sums over
-  /// them (the norm) are partial over dp_shard too.
-  void markSumsOverShards(mx::EntryOp entry) {
+  /// Under dp_shard a step works on flat parts of the gradients, and a stage of a
+  /// pipeline on its own parameters, so sums over them (the norm) are partial over
+  /// that axis too.
+  void markSumsOver(mx::EntryOp entry, StringRef axis) {
     if (entry.getSymName() != "step")
       return;
     for (auto sum : entry.getBody().getOps<mx::ExactSumOp>()) {
       Placement placement = placementOf(sum.getResult());
-      placement.partial.push_back("dp_shard");
+      placement.partial.push_back(axis);
       llvm::sort(placement.partial, [](StringRef a, StringRef b) {
         return llvm::find(kAxes, a) < llvm::find(kAxes, b);
       });
@@ -126,7 +131,7 @@ struct InsertUpdatesPass
   }
 
   /// The logical name of a value, for node ids and payloads.
-  std::string nameOf(mx::EntryOp entry, Value value, StringRef merge) {
+  std::string nameOf(mx::EntryOp entry, Value value) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       unsigned index = argument.getArgNumber();
       if (FlatSymbolRefAttr of = mx::argumentOf(entry, index))
@@ -185,12 +190,30 @@ struct InsertUpdatesPass
                                    : "activation";
     if (gradient && getOperation().getKind() == "estimation")
       payload = "sufficient_statistic";
-    std::string id = nameOf(entry, value, merge);
+    std::string id = nameOf(entry, value);
     Placement whole = placement;
     whole.partial.clear();
     whole.merge = "";
     Value updated = value;
     SmallVector<StringRef> axes = placement.partial;
+    // The exchange runs where the value is made; a gradient's, on the stages that
+    // hold the parameter; that of a sum over all stages, on all.
+    Attribute stages;
+    if (argument) {
+      if (FlatSymbolRefAttr of = mx::argumentOf(entry, argument.getArgNumber()))
+        if (auto parameter =
+                getOperation().lookupSymbol<mx::ParameterOp>(of.getAttr()))
+          stages = parameter->getAttr(kStagesAttr);
+    } else if (!llvm::is_contained(axes, "pp")) {
+      stages = maker->getAttr(kStagesAttr);
+    }
+    auto onStages = [&](Value update) {
+      if (stages)
+        update.getDefiningOp()->setAttr(kStagesAttr, stages);
+      if (maker && maker->hasAttr(mx::kPhaseAttr))
+        update.getDefiningOp()->setAttr(mx::kPhaseAttr,
+                                        maker->getAttr(mx::kPhaseAttr));
+    };
     if (gradient && shardSize > 1) {
       // Reduced and scattered over dp_shard; what is left is summed over
       // dp_replicate.
@@ -202,6 +225,7 @@ struct InsertUpdatesPass
                            "reduce_scatter", {"dp_shard"}, "sharded", merge,
                            scattered);
       updated.getDefiningOp()->setAttr(kFlatShardAttr, builder.getUnitAttr());
+      onStages(updated);
       llvm::erase(axes, StringRef("dp_shard"));
     }
     if (!axes.empty()) {
@@ -210,6 +234,7 @@ struct InsertUpdatesPass
                            flat ? "sharded" : "replicated", merge, whole);
       if (flat)
         updated.getDefiningOp()->setAttr(kFlatShardAttr, builder.getUnitAttr());
+      onStages(updated);
     }
     for (OpOperand *use : uses)
       use->set(updated);
@@ -226,28 +251,43 @@ struct InsertUpdatesPass
     if (entry.getSymName() == "step" || entry.getSymName() == "estimate" ||
         argument.use_empty())
       return;
-    // Gathered before the first use in each pass of the step.
-    for (StringRef phase : {"forward", "backward"}) {
-      SmallVector<OpOperand *> uses;
-      Operation *first = nullptr;
-      for (OpOperand &use : argument.getUses()) {
-        Operation *user = use.getOwner();
-        auto attribute = user->getAttrOfType<StringAttr>(mx::kPhaseAttr);
-        StringRef userPhase = attribute ? attribute.getValue() : "forward";
-        if (isa<UpdateOp>(user) || userPhase != phase)
-          continue;
-        uses.push_back(&use);
-        if (!first || user->isBeforeInBlock(first))
-          first = user;
-      }
-      if (uses.empty())
+    // Gathered before the first use in each pass of the step, on each stage.
+    using Place = std::pair<StringRef, int64_t>;
+    llvm::MapVector<Place, SmallVector<OpOperand *>> places;
+    for (OpOperand &use : argument.getUses()) {
+      Operation *user = use.getOwner();
+      if (isa<UpdateOp>(user))
         continue;
+      auto phase = user->getAttrOfType<StringAttr>(mx::kPhaseAttr);
+      int64_t stage = stagesOf(user).empty() ? -1 : stagesOf(user).front();
+      places[{phase ? phase.getValue() : "forward", stage}].push_back(&use);
+    }
+    SmallVector<std::pair<Place, SmallVector<OpOperand *>>> ordered =
+        places.takeVector();
+    llvm::sort(ordered, [](const auto &a, const auto &b) {
+      if (a.first.first != b.first.first)
+        return a.first.first > b.first.first; // forward, then backward
+      return a.first.second < b.first.second;
+    });
+    for (auto &[place, uses] : ordered) {
+      auto [phase, stage] = place;
+      Operation *first = nullptr;
+      for (OpOperand *use : uses)
+        if (!first || use->getOwner()->isBeforeInBlock(first))
+          first = use->getOwner();
       builder.setInsertionPoint(first);
       std::string id = mx::argumentOf(entry, index).getValue().str() +
                        ":gather:" + entry.getSymName().str() + ":" + phase.str();
+      if (ordered.size() > 2 || (ordered.size() == 2 &&
+                                 ordered[0].first.first == ordered[1].first.first))
+        id += ":stage" + std::to_string(stage);
       UpdateOp gathered = makeUpdate(
           builder, first->getLoc(), argument, id, "parameter", "all_gather",
           {"dp_shard"}, "sharded", "select", placementOf(argument));
+      if (stage >= 0) {
+        gathered->setAttr(kStagesAttr, builder.getDenseI64ArrayAttr({stage}));
+        gathered->setAttr(mx::kPhaseAttr, builder.getStringAttr(phase));
+      }
       for (OpOperand *use : uses)
         use->set(gathered.getResult());
     }

@@ -26,6 +26,19 @@ inline constexpr StringLiteral kFlatShardAttr = "dist.flat_shard";
 /// What the CPU backend executes in this version.
 const ::mixle::runtime::BackendCapabilities &cpuBackend();
 
+/// The stages on which an op runs, or that hold a parameter; absent where that
+/// follows from its users. Of a transfer: from, to.
+inline constexpr StringLiteral kStagesAttr = "dist.stages";
+/// The pass of the step in which a transfer's receiver takes it.
+inline constexpr StringLiteral kToPhaseAttr = "dist.to_phase";
+/// The stages of an op or parameter; empty where there are none.
+ArrayRef<int64_t> stagesOf(Operation *op);
+/// The coordinate along pp of a stage, and the chunk of that rank's model.
+int64_t rankOfStage(int64_t stage, int64_t ranks);
+int64_t chunkOfStage(int64_t stage, int64_t ranks);
+/// Stages of a rank: `pipeline_chunks` of the program's config.
+int64_t pipelineChunks(mixle::ProgramOp program);
+
 /// How one dimension of `size` is cut for an axis of `parts` ranks.
 struct Cut {
   int64_t granules;        ///< of the whole dimension

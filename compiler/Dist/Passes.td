@@ -20,6 +20,29 @@ def CheckPlan : Pass<"plan-check", "::mlir::mixle::ProgramOp"> {
   let dependentDialects = ["::mlir::dist::DistDialect"];
 }
 
+def AssignStages : Pass<"dist-assign-stages", "::mlir::mixle::ProgramOp"> {
+  let summary = "Cuts the program into pipeline stages.";
+  let description = [{
+    The forward pass of `@accumulate` is cut where fewest values cross, so that the
+    costliest stage costs least (embedding and head count); `pipeline_split` in the
+    program's config names the scopes at which stages begin instead. Parameters
+    get `dist.stages`, the stages that use them, and ops `dist.stages`, where they
+    run: forward ops with their latest operand, backward ops with their earliest.
+    Ops without it depend on no data and run wherever they are needed. With
+    `pipeline_chunks` = v a rank has v stages, v-1 times the number of ranks apart.
+    Nothing happens where pp = 1.
+  }];
+}
+
+def InsertTransfers : Pass<"dist-insert-transfers", "::mlir::mixle::ProgramOp"> {
+  let summary = "Sends values from the stage that makes them to those that use them.";
+  let description = [{
+    One p2p update for each value and stage that needs it. Results of a prediction
+    go to every stage.
+  }];
+  let dependentDialects = ["::mlir::dist::DistDialect"];
+}
+
 def Place : Pass<"dist-place", "::mlir::mixle::ProgramOp"> {
   let summary = "Seeds placements from the mesh and lets them flow through the graph.";
   let description = [{

@@ -34,6 +34,7 @@ namespace {
 
 struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
   SmallVector<StringRef> dataAxes, modelAxes;
+  int64_t pipeline = 1;
 
   void runOnOperation() override {
     mx::ProgramOp program = getOperation();
@@ -47,6 +48,7 @@ struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
         dataAxes.push_back(axis);
     if (mesh.sizeOf("tp") > 1)
       modelAxes.push_back("tp");
+    pipeline = mesh.sizeOf("pp");
     for (auto entry : program.getOps<mx::EntryOp>())
       if (failed(place(entry)))
         return signalPassFailure();
@@ -79,12 +81,28 @@ struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
             placement.dims[d] = modelAxes;
     // Sums over data that are still running: every rank has its own part.
     bool running = role == "accumulator" || role == "loss" || role == "count";
-    if (running && !dataAxes.empty()) {
-      placement.partial = dataAxes;
+    SmallVector<StringRef> parts(dataAxes);
+    // One stage has the loss; a parameter's gradient comes from those that use it.
+    if (pipeline > 1 && (role != "accumulator" || onSeveralRanks(entry, index)))
+      parts.push_back("pp");
+    if (running && !parts.empty()) {
+      placement.partial = parts;
       bool exact = isa<mx::ExactType>(type.getElementType());
       placement.merge = mergeName(exact ? Merge::Exact : Merge::Integer);
     }
     setPlacement(argument, placement);
+  }
+
+  bool onSeveralRanks(mx::EntryOp entry, unsigned index) {
+    FlatSymbolRefAttr of = mx::argumentOf(entry, index);
+    auto parameter =
+        of ? getOperation().lookupSymbol<mx::ParameterOp>(of.getAttr()) : nullptr;
+    if (!parameter)
+      return false;
+    llvm::SmallDenseSet<int64_t> ranks;
+    for (int64_t stage : stagesOf(parameter))
+      ranks.insert(rankOfStage(stage, pipeline));
+    return ranks.size() > 1;
   }
 
   LogicalResult place(mx::PlacementOpInterface placed) {

@@ -67,7 +67,7 @@ std::string attributeText(Attribute value) {
 struct Emitter {
   ProgramOp program;
   fb::ProgramT &out;
-  fb::RankClassT *rankClass = nullptr;
+  fb::RankClassT *rankClass = nullptr; ///< that `program` becomes
   llvm::StringMap<uint32_t> buffers, kernels, updates, parameters;
 
   StringRef text(DictionaryAttr dictionary, StringRef key) {
@@ -85,6 +85,23 @@ struct Emitter {
   double real(DictionaryAttr dictionary, StringRef key) {
     auto value = dictionary.getAs<FloatAttr>(key);
     return value ? value.getValueAsDouble() : 0;
+  }
+
+  /// A rank class, and what only it says.
+  void beginClass() {
+    DictionaryAttr config = program.getConfig();
+    auto next = std::make_unique<fb::RankClassT>();
+    rankClass = next.get();
+    auto &p = *out.plan;
+    int64_t stage = number(config, "stage", -1);
+    rankClass->stage = static_cast<int32_t>(stage);
+    rankClass->first_rank = static_cast<int32_t>(stage < 0 ? 0 : stage * p.cp);
+    rankClass->rank_count = p.dp_replicate * p.dp_shard * p.tp * p.cp;
+    rankClass->max_rows = number(config, "max_rows", 1);
+    rankClass->scratch_bytes = number(config, "scratch_bytes");
+    rankClass->persistent_bytes = number(config, "persistent_bytes");
+    out.classes.push_back(std::move(next));
+    buffers.clear();
   }
 
   void header() {
@@ -130,17 +147,8 @@ struct Emitter {
     attributes(config, out.config,
                {"granules", "plan", "precision", "kind", "numerics", "batch",
                 "sequence", "file_constants", "scratch_bytes",
-                "persistent_bytes", "max_rows"});
+                "persistent_bytes", "max_rows", "stage"});
     out.locations.push_back("");
-
-    auto only = std::make_unique<fb::RankClassT>();
-    rankClass = only.get();
-    auto &p = *out.plan;
-    rankClass->rank_count = p.dp_replicate * p.dp_shard * p.tp * p.pp * p.cp;
-    rankClass->max_rows = number(config, "max_rows", 1);
-    rankClass->scratch_bytes = number(config, "scratch_bytes");
-    rankClass->persistent_bytes = number(config, "persistent_bytes");
-    out.classes.push_back(std::move(only));
   }
 
   void parameter(ParameterOp op) {
@@ -180,6 +188,8 @@ struct Emitter {
     if (auto placements = layout.getAs<ArrayAttr>("placements"))
       for (Attribute placement : placements)
         table->placements.push_back(cast<StringAttr>(placement).getValue().str());
+    if (auto stages = layout.getAs<DenseI64ArrayAttr>("stages"))
+      table->stages.assign(stages.asArrayRef().begin(), stages.asArrayRef().end());
     table->optimizer_state = text(layout, "optimizer_state") == "sharded"
                                  ? fb::Layout::Sharded
                                  : fb::Layout::Replicated;
@@ -211,12 +221,21 @@ struct Emitter {
     }
     if (op.getSlot())
       table->slot = op.getSlot()->str();
+    table->slots = static_cast<int32_t>(op.getSlots());
+    if (table->slots > 1) {
+      int64_t bytes = (table->fixed + table->per_row * rankClass->max_rows) *
+                      elementBytes(op.getElement());
+      table->slot_stride = (bytes + 63) / 64 * 64;
+    }
     buffers[op.getSymName()] = static_cast<uint32_t>(rankClass->buffers.size());
     rankClass->buffers.push_back(std::move(table));
     return success();
   }
 
   void update(UpdateOp op) {
+    // Classes that take part in one exchange list it alike.
+    if (updates.count(op.getSymName()))
+      return;
     DictionaryAttr fields = op.getFields();
     auto table = std::make_unique<fb::UpdateT>();
     table->node_id = text(fields, "node_id").str();
@@ -240,9 +259,13 @@ struct Emitter {
     if (auto axes = fields.getAs<ArrayAttr>("mesh_axes"))
       for (Attribute axis : axes)
         table->mesh_axes.push_back(axisOf(cast<StringAttr>(axis).getValue()));
-    table->state_layout = text(fields, "state_layout") == "sharded"
-                              ? fb::Layout::Sharded
-                              : fb::Layout::Replicated;
+    if (auto stages = fields.getAs<DenseI64ArrayAttr>("stages"))
+      table->stages.assign(stages.asArrayRef().begin(), stages.asArrayRef().end());
+    table->state_layout =
+        llvm::StringSwitch<fb::Layout>(text(fields, "state_layout"))
+            .Case("sharded", fb::Layout::Sharded)
+            .Case("pipeline_local", fb::Layout::PipelineLocal)
+            .Default(fb::Layout::Replicated);
     table->exact = flag(fields, "exact");
     table->contract_exact = flag(fields, "contract_exact");
     table->reduction_order = llvm::StringSwitch<fb::Order>(text(fields, "reduction_order"))
@@ -353,9 +376,27 @@ struct Emitter {
             if (failed(index))
               return failure();
             command.updates.push_back(*index);
-            sizeUpdate(*out.updates[*index], o);
+            sizeUpdate(*out.updates[*index], cast<ScalarAttr>(o.getScalars()[0]),
+                       o.getElement());
           }
+          command.stages.assign(o.getStages().begin(), o.getStages().end());
           return addBuffers(op, o.getBuffers().getValue(), command);
+        })
+        .Case([&](SendOp o) { return transfer(o, fb::CommandKind::Send, command); })
+        .Case([&](RecvOp o) { return transfer(o, fb::CommandKind::Recv, command); })
+        .Case([&](ScheduleOp o) {
+          command.kind = fb::CommandKind::Schedule;
+          command.scalars.push_back(constant(static_cast<int64_t>(o.getMicrobatches())));
+          for (size_t i = 0; i < o.getRuns().size(); i += 3)
+            command.runs.push_back(fb::Run(static_cast<uint32_t>(o.getRuns()[i]),
+                                           static_cast<uint32_t>(o.getRuns()[i + 1]),
+                                           static_cast<uint32_t>(o.getRuns()[i + 2])));
+          return commands(o.getBody().front(), command.body);
+        })
+        .Case([&](PhaseOp o) {
+          command.kind = fb::CommandKind::Phase;
+          command.name = o.getName().str();
+          return commands(o.getBody().front(), command.body);
         })
         .Case([&](CopyOp o) {
           command.kind = fb::CommandKind::Copy;
@@ -369,9 +410,7 @@ struct Emitter {
         })
         .Case([&](LoopOp o) {
           command.kind = fb::CommandKind::Loop;
-          command.scalars.push_back(fb::Scalar(
-              fb::ScalarKind::Constant, fb::Axis::Tp,
-              static_cast<int64_t>(o.getIterations()), 0));
+          command.scalars.push_back(constant(static_cast<int64_t>(o.getIterations())));
           return commands(o.getBody().front(), command.body);
         })
         .Case([&](RetryOp o) {
@@ -388,10 +427,29 @@ struct Emitter {
         });
   }
 
-  /// What an update exchanges, from the collective that carries it out.
-  void sizeUpdate(fb::UpdateT &update, CollectiveOp op) {
-    auto elements = cast<ScalarAttr>(op.getScalars()[0]);
-    update.dtype = dataType(op.getElement());
+  static fb::Scalar constant(int64_t value) {
+    return fb::Scalar(fb::ScalarKind::Constant, fb::Axis::Tp, value, 0);
+  }
+
+  template <typename TransferOp>
+  LogicalResult transfer(TransferOp op, fb::CommandKind kind,
+                         fb::CommandT &command) {
+    command.kind = kind;
+    command.scalars.push_back(scalar(op.getElements()));
+    command.scalars.push_back(constant(static_cast<int64_t>(op.getStage())));
+    command.dtype = dataType(op.getElement());
+    command.axes.push_back(fb::Axis::Pp);
+    auto index = find(op, updates, op.getUpdateAttr());
+    if (failed(index))
+      return failure();
+    command.updates.push_back(*index);
+    sizeUpdate(*out.updates[*index], op.getElements(), op.getElement());
+    return addBuffers(op, {op.getBufferAttr()}, command);
+  }
+
+  /// What an update exchanges, from the command that carries it out.
+  void sizeUpdate(fb::UpdateT &update, ScalarAttr elements, Type element) {
+    update.dtype = dataType(element);
     if (elements.getKind().getValue() == "rows")
       update.elements_per_row = elements.getA();
     else
@@ -428,10 +486,10 @@ struct Emitter {
 
 } // namespace
 
-LogicalResult mlir::exec::emitProgram(ProgramOp program,
+LogicalResult mlir::exec::emitProgram(ArrayRef<ProgramOp> classes,
                                       const mixle::CompiledKernels &kernels,
                                       fb::ProgramT &out) {
-  Emitter emitter{program, out, nullptr, {}, {}, {}, {}};
+  Emitter emitter{classes.front(), out, nullptr, {}, {}, {}, {}};
   emitter.header();
   out.kernels = kernels.symbols;
   if (!kernels.elf.empty()) {
@@ -442,15 +500,19 @@ LogicalResult mlir::exec::emitProgram(ProgramOp program,
     code->elf.assign(kernels.elf.begin(), kernels.elf.end());
     out.code.push_back(std::move(code));
   }
-  for (auto parameter : program.getOps<ParameterOp>())
+  for (auto parameter : classes.front().getOps<ParameterOp>())
     emitter.parameter(parameter);
-  for (auto update : program.getOps<UpdateOp>())
-    emitter.update(update);
-  for (auto buffer : program.getOps<BufferOp>())
-    if (failed(emitter.buffer(buffer)))
-      return failure();
-  for (auto entry : program.getOps<EntryOp>())
-    if (failed(emitter.entry(entry)))
-      return failure();
+  for (ProgramOp program : classes) {
+    emitter.program = program;
+    emitter.beginClass();
+    for (auto update : program.getOps<UpdateOp>())
+      emitter.update(update);
+    for (auto buffer : program.getOps<BufferOp>())
+      if (failed(emitter.buffer(buffer)))
+        return failure();
+    for (auto entry : program.getOps<EntryOp>())
+      if (failed(emitter.entry(entry)))
+        return failure();
+  }
   return success();
 }

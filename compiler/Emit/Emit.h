@@ -9,10 +9,10 @@
 
 namespace mlir::exec {
 
-/// Writes an exec.program out as the program file's tables, one op to one
-/// table; nothing is decided here. Fails, at the op, on a reference that leads
-/// nowhere.
-LogicalResult emitProgram(ProgramOp program,
+/// Writes the exec.programs of all rank classes out as the program file's
+/// tables, one op to one table; nothing is decided here. Fails, at the op, on a
+/// reference that leads nowhere.
+LogicalResult emitProgram(ArrayRef<ProgramOp> classes,
                           const mixle::CompiledKernels &kernels,
                           ::mixle::runtime::fb::ProgramT &out);
 

@@ -68,6 +68,10 @@ SmallVector<Access> mlir::exec::accessesOf(Operation *command) {
     add(collective.getBuffers()[0], true, inPlace);
     if (!inPlace)
       add(collective.getBuffers()[1], false, true);
+  } else if (auto send = dyn_cast<SendOp>(command)) {
+    add(send.getBufferAttr(), true, false);
+  } else if (auto recv = dyn_cast<RecvOp>(command)) {
+    add(recv.getBufferAttr(), false, true);
   } else if (auto copy = dyn_cast<CopyOp>(command)) {
     add(copy.getFromAttr(), true, false);
     add(copy.getToAttr(), false, true);

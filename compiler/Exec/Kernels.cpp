@@ -191,7 +191,13 @@ LogicalResult EntryLowering::launch(ArrayRef<Operation *> ops) {
 
 FlatSymbolRefAttr EntryLowering::materialize(Value value) {
   Operation *op = value.getDefiningOp();
-  assert(op && isCheap(op) && "every other value has a buffer");
-  (void)launch({op});
+  assert(op && (isCheap(op) || (schedule && dist::stagesOf(op).empty())) &&
+         "every other value has a buffer");
+  if (isCheap(op) || isPointwise(op))
+    (void)launch({op});
+  else
+    (void)lowerOp(op);
+  if (schedule)
+    madeInPhase.push_back(value);
   return buffers[value];
 }

@@ -23,21 +23,32 @@ struct LowerPass : mlir::exec::impl::LowerBase<LowerPass> {
         source.emitError("has no mesh (run plan-check first)");
         return signalPassFailure();
       }
+      // One class of ranks for each stage.
       OpBuilder builder(source);
-      auto target = ProgramOp::create(builder, source.getLoc(),
-                                      builder.getStringAttr(source.getSymName().str() + ".exec"),
-                                      builder.getDictionaryAttr({}));
-      target.getBody().emplaceBlock();
-      if (failed(lower(source, target, mesh)))
-        return signalPassFailure();
+      int64_t stages = mesh.sizeOf("pp");
+      KernelNames kernelNames;
+      SmallVector<ProgramOp> targets;
+      for (int64_t stage = 0; stage < stages; ++stage) {
+        auto target = ProgramOp::create(
+            builder, source.getLoc(),
+            builder.getStringAttr(source.getSymName() + ".stage" + Twine(stage)),
+            builder.getDictionaryAttr({}));
+        target.getBody().emplaceBlock();
+        targets.push_back(target);
+        if (failed(lower(source, target, mesh, stages == 1 ? -1 : stage,
+                         kernelNames)))
+          return signalPassFailure();
+      }
       StringAttr name = source.getSymNameAttr();
       source.erase();
-      target.setSymNameAttr(name);
+      if (stages == 1)
+        targets.front().setSymNameAttr(name);
     }
   }
 
-  LogicalResult lower(mx::ProgramOp source, ProgramOp target, dist::MeshOp mesh) {
-    ProgramLowering program(source, target, mesh);
+  LogicalResult lower(mx::ProgramOp source, ProgramOp target, dist::MeshOp mesh,
+                      int64_t stage, KernelNames &kernelNames) {
+    ProgramLowering program(source, target, mesh, stage, kernelNames);
     for (auto entry : source.getOps<mx::EntryOp>()) {
       StringRef name = entry.getSymName();
       if (name == "gradients" || name == "loss")
@@ -152,6 +163,17 @@ struct LowerPass : mlir::exec::impl::LowerBase<LowerPass> {
       layout.set("max_blocks", i64(unit.maxBlocks));
       layout.set("one_token_blocks", builder.getBoolAttr(unit.oneTokenBlocks));
       layout.set("placements", builder.getStrArrayAttr(placements));
+      if (program.stage >= 0) {
+        SmallVector<int64_t> ranks;
+        for (int64_t s : dist::stagesOf(parameter)) {
+          int64_t rank = dist::rankOfStage(s, program.pipeline);
+          if (!llvm::is_contained(ranks, rank))
+            ranks.push_back(rank);
+        }
+        // The first stage's rank stands for it; files list ranks in order.
+        llvm::sort(ranks);
+        layout.set("stages", builder.getDenseI64ArrayAttr(ranks));
+      }
       layout.set("optimizer_state",
                  builder.getStringAttr(shards > 1 || shardDim >= 0 ? "sharded"
                                                                    : "replicated"));
@@ -176,6 +198,8 @@ struct LowerPass : mlir::exec::impl::LowerBase<LowerPass> {
       rows = ceilDiv(rows, program.mesh.sizeOf("dp_replicate") * program.mesh.sizeOf("dp_shard"));
       rows = ceilDiv(rows, program.mesh.planField("microbatches"));
     }
+    if (program.stage >= 0)
+      config.set("stage", builder.getI64IntegerAttr(program.stage));
     config.set("max_rows", builder.getI64IntegerAttr(std::max<int64_t>(rows, 1)));
     program.target.setConfigAttr(config.getDictionary(source.getContext()));
   }

@@ -18,10 +18,12 @@ int64_t mlir::exec::elementBytes(Type element) {
 //===----------------------------------------------------------------------===//
 
 ProgramLowering::ProgramLowering(mx::ProgramOp source, ProgramOp target,
-                                 dist::MeshOp mesh)
+                                 dist::MeshOp mesh, int64_t stage,
+                                 KernelNames &kernelNames)
     : source(source), target(target), mesh(mesh),
       builder(target.getBodyRegion()), symbols(target),
-      limbCount(::mixle::runtime::ExactSum::limbCount) {
+      limbCount(::mixle::runtime::ExactSum::limbCount), stage(stage),
+      pipeline(mesh.sizeOf("pp")), kernelNames(kernelNames) {
   floatType = builder.getF32Type();
   for (auto parameter : source.getOps<mx::ParameterOp>())
     floatType = cast<RankedTensorType>(parameter.getType()).getElementType();
@@ -94,6 +96,14 @@ FlatSymbolRefAttr ProgramLowering::buffer(StringRef name, StringRef kind,
   return reference;
 }
 
+FlatSymbolRefAttr ProgramLowering::unitsBuffer() {
+  return buffer("units", "state", builder.getI32Type(), numUnits, 0, {}, "units");
+}
+
+FlatSymbolRefAttr ProgramLowering::amaxBuffer() {
+  return buffer("amax", "accumulator", builder.getI64Type(), numUnits, 0);
+}
+
 FlatSymbolRefAttr ProgramLowering::uniqueKernel(KernelOp kernel) {
   // Two kernels are one if they print alike but for the name.
   std::string text;
@@ -102,16 +112,16 @@ FlatSymbolRefAttr ProgramLowering::uniqueKernel(KernelOp kernel) {
     llvm::raw_string_ostream stream(text);
     kernel.print(stream, OpPrintingFlags().printGenericOpForm(false).elideLargeElementsAttrs());
   }
-  auto it = kernels.find(text);
-  if (it != kernels.end()) {
+  auto [it, isNew] = kernelNames.try_emplace(text);
+  if (isNew)
+    it->second = "kernel_" + std::to_string(kernelNames.size() - 1);
+  auto reference = FlatSymbolRefAttr::get(builder.getContext(), it->second);
+  if (symbols.lookup(it->second)) {
     kernel.erase();
-    return it->second;
+    return reference;
   }
-  std::string name = "kernel_" + std::to_string(kernels.size());
-  kernel.setSymName(name);
+  kernel.setSymName(it->second);
   symbols.insert(kernel);
-  auto reference = FlatSymbolRefAttr::get(builder.getContext(), name);
-  kernels[text] = reference;
   return reference;
 }
 
@@ -124,6 +134,14 @@ FlatSymbolRefAttr ProgramLowering::update(dist::UpdateOp op) {
         "contract_exact", "reduction_order", "error_bound", "notes"})
     if (Attribute value = properties.get(name))
       fields.set(name, value);
+  // A transfer's stages are from and to; an exchange's those that take part.
+  ArrayRef<int64_t> stages = dist::stagesOf(op);
+  if (op.getCollective() == "p2p")
+    fields.set("stages", builder.getDenseI64ArrayAttr(
+                             {dist::rankOfStage(stages[0], pipeline),
+                              dist::rankOfStage(stages[1], pipeline)}));
+  else if (SmallVector<int64_t> ranks = participants(op); !ranks.empty())
+    fields.set("stages", builder.getDenseI64ArrayAttr(ranks));
   std::string name = op.getNodeId().str();
   auto reference = FlatSymbolRefAttr::get(builder.getContext(), name);
   if (symbols.lookup(name))
@@ -278,6 +296,9 @@ LogicalResult EntryLowering::bindArguments() {
            b.getNamedAttr("buffer", buffer)}));
       continue;
     }
+    FlatSymbolRefAttr of = mx::argumentOf(entry, index);
+    if (of && !program.holds(of))
+      continue;
     auto slot = entry.getArgAttrOfType<StringAttr>(index, mx::kSlotAttr);
     bind(argument, persistentFor(role, mx::argumentOf(entry, index),
                                  slot ? slot.getValue() : StringRef(), type));
@@ -310,6 +331,7 @@ void EntryLowering::fill(FlatSymbolRefAttr buffer, int64_t bytes) {
 LogicalResult EntryLowering::lower() {
   if (failed(bindArguments()))
     return failure();
+  selectOps();
   StringRef name = entry.getSymName();
   auto terminator = cast<mx::ReturnOp>(entry.getBody().front().getTerminator());
 
@@ -321,8 +343,11 @@ LogicalResult EntryLowering::lower() {
         continue;
       Value value = terminator.getOperand(i);
       auto slot = entry.getResultAttrOfType<StringAttr>(i, mx::kSlotAttr);
+      auto of = entry.getResultAttrOfType<FlatSymbolRefAttr>(i, mx::kOfAttr);
+      if (of && !program.holds(of))
+        continue;
       destinations[value] = persistentFor(
-          role, entry.getResultAttrOfType<FlatSymbolRefAttr>(i, mx::kOfAttr),
+          role, of,
           slot ? slot.getValue() : StringRef(), value.getType());
     }
 
@@ -333,7 +358,9 @@ LogicalResult EntryLowering::lower() {
       if (role == "loss" || role == "count")
         fill(bufferOf(argument), role == "loss" ? program.limbCount * 8 : 8);
     }
-  if (loops) {
+  if (name == "accumulate" && program.stage >= 0) {
+    openSchedule();
+  } else if (loops) {
     auto loop = LoopOp::create(
         builder, entry.getLoc(),
         builder.getI64IntegerAttr(program.mesh.planField("microbatches")));
@@ -344,10 +371,8 @@ LogicalResult EntryLowering::lower() {
   if (name == "step") {
     // Units first: does the window have to be accumulated again?
     Type i32 = builder.getI32Type();
-    FlatSymbolRefAttr units = program.buffer("units", "state", i32,
-                                             program.numUnits, 0, {}, "units");
-    FlatSymbolRefAttr amax =
-        program.buffer("amax", "accumulator", builder.getI64Type(), program.numUnits, 0);
+    FlatSymbolRefAttr units = program.unitsBuffer();
+    FlatSymbolRefAttr amax = program.amaxBuffer();
     FlatSymbolRefAttr rerun = program.buffer("flag.rerun", "accumulator", i32, 1, 0);
     FlatSymbolRefAttr finite = program.buffer("flag.finite", "accumulator", i32, 1, 0);
     NamedAttrList fields;
@@ -378,7 +403,8 @@ LogicalResult EntryLowering::lower() {
           TypeAttr::get(builder.getIntegerType(64, false)),
           builder.getStringAttr("max"), builder.getStrArrayAttr(axes),
           builder.getArrayAttr({FlatSymbolRefAttr::get(
-              builder.getContext(), "units:amax")}));
+              builder.getContext(), "units:amax")}),
+          builder.getDenseI64ArrayAttr({}));
     }
     call("decide_units", {units, amax, rerun, finite},
          {program.constant(program.numUnits)});
@@ -390,6 +416,20 @@ LogicalResult EntryLowering::lower() {
   for (Operation &op : entry.getBody().front()) {
     if (isCheap(&op))
       continue;
+    if (!runsHere(&op)) {
+      passOn(&op);
+      continue;
+    }
+    // In a schedule, what stands on no stage is made where it is needed.
+    bool floats = schedule && dist::stagesOf(&op).empty() && !isa<mx::ReturnOp>(op);
+    if (floats)
+      continue;
+    if (schedule && !isa<mx::ReturnOp>(op)) {
+      auto transfer = dyn_cast<dist::UpdateOp>(op);
+      if (!(transfer && transfer.getCollective() == "p2p") &&
+          failed(enterPhaseOf(&op)))
+        return failure();
+    }
     // In an evaluation the sums over data leave the loop.
     auto update = dyn_cast<dist::UpdateOp>(op);
     if (afterLoop && (isa<mx::ReturnOp>(op) ||
@@ -408,5 +448,5 @@ LogicalResult EntryLowering::lower() {
     if (failed(flushGroup()) || failed(lowerOp(&op)))
       return failure();
   }
-  return success();
+  return schedule ? finishSchedule() : success();
 }

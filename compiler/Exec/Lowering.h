@@ -9,7 +9,9 @@
 
 #include "compiler/Dist/Passes.h"
 #include "compiler/Exec/Passes.h"
+#include "compiler/Dist/Schedule.h"
 #include "compiler/Mixle/Passes.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 #include "mlir/IR/Builders.h"
 
@@ -23,19 +25,35 @@ struct UnitInfo {
   bool oneTokenBlocks = true;
 };
 
+/// Kernels of all rank classes, by their printed bodies: one name each.
+using KernelNames = llvm::StringMap<std::string>;
+
 /// Builds an exec.program; what all entries share.
 class ProgramLowering {
 public:
-  ProgramLowering(mx::ProgramOp source, ProgramOp target, dist::MeshOp mesh);
+  /// `stage` is the rank class's coordinate along pp, -1 for all ranks.
+  ProgramLowering(mx::ProgramOp source, ProgramOp target, dist::MeshOp mesh,
+                  int64_t stage, KernelNames &kernelNames);
 
   /// A buffer of the program, made once by name.
   FlatSymbolRefAttr buffer(StringRef name, StringRef kind, Type element,
                            int64_t fixed, int64_t perRow,
                            StringRef parameter = {}, StringRef slot = {});
+  /// Every accumulator's unit, int32, and the largest magnitude seen of what is
+  /// to be summed in it, int64.
+  FlatSymbolRefAttr unitsBuffer();
+  FlatSymbolRefAttr amaxBuffer();
   /// The kernel with this body, compiled once for all who launch it. Takes
   /// `kernel` over; returns its name.
   FlatSymbolRefAttr uniqueKernel(KernelOp kernel);
   FlatSymbolRefAttr update(dist::UpdateOp op);
+  /// Whether this class's ranks run what stands on these stages.
+  bool onStages(ArrayRef<int64_t> stages) const;
+  /// Whether they hold the parameter.
+  bool holds(FlatSymbolRefAttr parameter);
+  /// Coordinates along pp that take part in an exchange over pp, increasing; none
+  /// where all do, or where it does not go over pp.
+  SmallVector<int64_t> participants(dist::UpdateOp op) const;
 
   ScalarAttr constant(int64_t value);
   ScalarAttr rows(int64_t factor);
@@ -50,9 +68,11 @@ public:
   Type floatType; ///< f32 or f64
   int64_t numUnits = 0;
   int64_t limbCount;
+  int64_t stage, pipeline;
+  dist::PipelineSchedule schedule; ///< where there are several stages
 
 private:
-  llvm::StringMap<FlatSymbolRefAttr> kernels; ///< by printed body
+  KernelNames &kernelNames;
 };
 
 /// Lowers the ops of one entry.
@@ -77,6 +97,22 @@ private:
   LogicalResult flushGroup();
   LogicalResult launch(ArrayRef<Operation *> ops);
   FlatSymbolRefAttr materialize(Value value);
+
+  // Pipelines (Stages.cpp).
+  /// Finds the ops that this class runs.
+  void selectOps();
+  bool runsHere(Operation *op) const { return all || here.contains(op); }
+  /// The result of an op that runs elsewhere, where it is a sum that only other
+  /// stages add to.
+  void passOn(Operation *op);
+  void openSchedule();
+  /// Moves to the phase of an op.
+  LogicalResult enterPhase(int64_t stage, dist::PipelinePhase phase);
+  LogicalResult enterPhaseOf(Operation *op);
+  LogicalResult lowerTransfer(dist::UpdateOp op);
+  /// Gives a copy for each microbatch in flight to buffers that live from phase
+  /// to phase.
+  LogicalResult finishSchedule();
 
   // Ops (LowerOps.cpp).
   LogicalResult lowerOp(Operation *op);
@@ -121,6 +157,15 @@ private:
   bool commitGuarded = false;
   int64_t nextScratch = 0;
   Operation *afterLoop = nullptr;
+  bool all = true; ///< every op runs here
+  llvm::DenseSet<Operation *> here;
+  /// Backward ops that serve weight gradients only.
+  llvm::DenseSet<Operation *> weightOps;
+  ScheduleOp schedule;
+  SmallVector<PhaseOp> phases; ///< by chunk, then phase
+  PhaseOp currentPhase;
+  /// Values made again in each phase that needs them.
+  SmallVector<Value> madeInPhase;
 };
 
 } // namespace mlir::exec

@@ -25,6 +25,8 @@ struct Interval {
   int64_t bytes = 0;
   int64_t first = INT64_MAX, last = -1;
   int64_t offset = 0;
+  PhaseOp phase;                   ///< that used it last
+  Operation *schedule = nullptr;   ///< where it lives from phase to phase
 };
 
 struct PlanMemoryPass : mlir::exec::impl::PlanMemoryBase<PlanMemoryPass> {
@@ -48,7 +50,7 @@ struct PlanMemoryPass : mlir::exec::impl::PlanMemoryBase<PlanMemoryPass> {
       if (kind == "scratch") {
         Interval interval;
         interval.buffer = buffer;
-        interval.bytes = bytesOf(buffer);
+        interval.bytes = bytesOf(buffer) * static_cast<int64_t>(buffer.getSlots());
         intervals[buffer.getSymName()] = interval;
         continue;
       }
@@ -57,7 +59,8 @@ struct PlanMemoryPass : mlir::exec::impl::PlanMemoryBase<PlanMemoryPass> {
     }
 
     // Commands in order, through loops: an iteration uses nothing that another
-    // has made, so lifetimes are those of the flat list.
+    // has made, so lifetimes are those of the flat list. What lives from phase to
+    // phase lives through the whole schedule.
     int64_t time = 0;
     for (auto entry : program.getOps<EntryOp>())
       entry.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -66,10 +69,33 @@ struct PlanMemoryPass : mlir::exec::impl::PlanMemoryBase<PlanMemoryPass> {
           auto it = intervals.find(access.buffer.getValue());
           if (it == intervals.end())
             continue;
-          it->second.first = std::min(it->second.first, time);
-          it->second.last = std::max(it->second.last, time);
+          Interval &interval = it->second;
+          auto phase = op->getParentOfType<PhaseOp>();
+          if (phase && interval.phase && interval.phase != phase)
+            interval.schedule = phase->getParentOfType<ScheduleOp>();
+          interval.phase = phase;
+          interval.first = std::min(interval.first, time);
+          interval.last = std::max(interval.last, time);
         }
       });
+    time = 0;
+    DenseMap<Operation *, std::pair<int64_t, int64_t>> spans;
+    for (auto entry : program.getOps<EntryOp>())
+      entry.walk<WalkOrder::PreOrder>([&](Operation *op) {
+        ++time;
+        for (Operation *parent = op; parent != entry.getOperation();
+             parent = parent->getParentOp())
+          if (isa<ScheduleOp>(parent)) {
+            auto &span = spans.try_emplace(parent, time, time).first->second;
+            span.second = time;
+          }
+      });
+    for (auto &entry : intervals)
+      if (entry.second.schedule) {
+        auto [first, last] = spans.lookup(entry.second.schedule);
+        entry.second.first = std::min(entry.second.first, first);
+        entry.second.last = std::max(entry.second.last, last);
+      }
 
     // Largest first, each at the lowest offset that is free for its lifetime.
     SmallVector<Interval *> order;

@@ -50,6 +50,10 @@ struct VerifyRanksPass : mlir::exec::impl::VerifyRanksBase<VerifyRanksPass> {
           }
           carried.insert(name);
         }
+      if (auto send = dyn_cast<SendOp>(op))
+        carried.insert(send.getUpdate());
+      if (auto recv = dyn_cast<RecvOp>(op))
+        carried.insert(recv.getUpdate());
       for (const Access &access : accessesOf(op)) {
         StringRef name = access.buffer.getValue();
         auto buffer = program.lookupSymbol<BufferOp>(name);
@@ -81,7 +85,7 @@ struct VerifyRanksPass : mlir::exec::impl::VerifyRanksBase<VerifyRanksPass> {
       return static_cast<int64_t>(*b.getOffset()) +
              (static_cast<int64_t>(b.getFixed()) +
               static_cast<int64_t>(b.getPerRow()) * rows) *
-                 elementBytes(b.getElement());
+                 elementBytes(b.getElement()) * static_cast<int64_t>(b.getSlots());
     };
     llvm::sort(all, [](Live *a, Live *b) { return a->first < b->first; });
     for (size_t i = 0; i < all.size(); ++i)

@@ -59,6 +59,31 @@ LogicalResult CollectiveOp::verify() {
   return success();
 }
 
+LogicalResult ScheduleOp::verify() {
+  int64_t phases = 0;
+  for (Operation &op : getBody().front()) {
+    if (!isa<PhaseOp>(op))
+      return emitOpError("(X3) has a body of phases only, not of ") << op.getName();
+    ++phases;
+  }
+  int64_t microbatches = static_cast<int64_t>(getMicrobatches());
+  if (static_cast<int64_t>(getRuns().size()) != 3 * phases * microbatches)
+    return emitOpError("(X3) has ")
+           << getRuns().size() / 3 << " runs of " << phases << " phases on "
+           << microbatches << " microbatches";
+  llvm::DenseSet<std::pair<int64_t, int64_t>> seen;
+  for (size_t i = 0; i < getRuns().size(); i += 3) {
+    int64_t phase = getRuns()[i], microbatch = getRuns()[i + 1];
+    if (phase < 0 || phase >= phases || microbatch < 0 ||
+        microbatch >= microbatches || getRuns()[i + 2] < 0 ||
+        !seen.insert({phase, microbatch}).second)
+      return emitOpError("(X3) runs phase ")
+             << phase << " on microbatch " << microbatch
+             << " twice, or one of them does not exist";
+  }
+  return success();
+}
+
 void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
                      FunctionType type) {
   state.addAttribute(SymbolTable::getSymbolAttrName(),

@@ -50,8 +50,9 @@ def Exec_ProgramOp : Exec_Op<"program", [IsolatedFromAbove, SymbolTable, Symbol,
   let summary = "One rank class's program: buffers, updates, kernels, entries.";
   let description = [{
     `config` holds what the file says of the whole program (kind, numerics,
-    precision, plan, granules, parameters, ...). Made by `exec-lower`; read by the
-    emitter.
+    precision, plan, granules, parameters, ...), and `stage`, the class's
+    coordinate along pp where there is more than one. Made by `exec-lower`, one for
+    each class; read by the emitter.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DictionaryAttr:$config);
   let regions = (region SizedRegion<1>:$body);
@@ -63,12 +64,15 @@ def Exec_BufferOp : Exec_Op<"buffer", [Symbol, HasParent<"ProgramOp">]> {
   let description = [{
     Kinds: scratch, parameter, state, accumulator, input, output. `offset` (bytes
     in the arena of its kind) is set by `exec-plan-memory`. `parameter` and `slot`
-    say what a parameter or state buffer holds.
+    say what a parameter or state buffer holds. A scratch buffer that lives from
+    one phase of a schedule to another has `slots` copies, one for each microbatch
+    in flight.
     Constraint (X1): the kind is one of these.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind, TypeAttr:$element,
       I64Attr:$fixed, I64Attr:$per_row, OptionalAttr<I64Attr>:$offset,
-      OptionalAttr<FlatSymbolRefAttr>:$parameter, OptionalAttr<StrAttr>:$slot);
+      OptionalAttr<FlatSymbolRefAttr>:$parameter, OptionalAttr<StrAttr>:$slot,
+      DefaultValuedAttr<I64Attr, "1">:$slots);
   let assemblyFormat = [{
     $sym_name $kind $element `[` $fixed `+` $per_row `x` `rows` `]`
     (`at` $offset^)? (`of` $parameter^)? (`slot` $slot^)? attr-dict
@@ -154,11 +158,13 @@ def Exec_CollectiveOp : Exec_Command<"collective"> {
     scalars [elements] (of the buffer; per rank for the other two), or
     `tree_all_reduce` [partials, result] with scalars [elements, granules of all,
     granules per rank]: see runtime/comm/TreeAllReduce.h. `axes` empty with kind
-    all_reduce over the world is written with every active axis.
+    all_reduce over the world is written with every active axis. `stages` lists the
+    coordinates along pp that take part, where not all do.
     Constraint (X2): the kind is one of these; at least one update is named.
   }];
   let arguments = (ins StrAttr:$collective, ArrayAttr:$buffers, ArrayAttr:$scalars,
-      TypeAttr:$element, StrAttr:$combine, ArrayAttr:$axes, ArrayAttr:$updates);
+      TypeAttr:$element, StrAttr:$combine, ArrayAttr:$axes, ArrayAttr:$updates,
+      DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$stages);
   let assemblyFormat = [{
     $collective $combine $element $buffers $scalars `over` $axes `for` $updates attr-dict
   }];
@@ -186,6 +192,41 @@ def Exec_LoopOp : Exec_Command<"loop", [NoTerminator, SingleBlock]> {
   let arguments = (ins I64Attr:$iterations);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$iterations attr-dict-with-keyword $body";
+}
+
+class Exec_TransferOp<string mnemonic, string text> : Exec_Command<mnemonic> {
+  let summary = text;
+  let description = [{
+    Messages of one update arrive in the order of sending. A send never waits for
+    its receiver.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$buffer, Exec_ScalarAttr:$elements, I64Attr:$stage,
+      TypeAttr:$element, FlatSymbolRefAttr:$update);
+  let assemblyFormat = "$buffer $elements $element `stage` $stage `for` $update attr-dict";
+}
+def Exec_SendOp : Exec_TransferOp<"send", "Sends a buffer to the rank that differs along pp only.">;
+def Exec_RecvOp : Exec_TransferOp<"recv", "Receives a buffer from the rank that differs along pp only.">;
+
+def Exec_ScheduleOp : Exec_Command<"schedule", [NoTerminator, SingleBlock]> {
+  let summary = "Runs phases on the microbatches of a call in a given order.";
+  let description = [{
+    The call's rows are cut into `microbatches` ceil-sized parts; later ones may have
+    fewer rows or none. `runs` has three numbers for each run: the index of the
+    phase in the body, the microbatch, and which copy it uses of the buffers that
+    live from phase to phase.
+    Constraint (X3): the body has phases only; each runs once on every microbatch.
+  }];
+  let arguments = (ins I64Attr:$microbatches, DenseI64ArrayAttr:$runs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$microbatches `runs` `=` $runs attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+def Exec_PhaseOp : Exec_Command<"phase", [NoTerminator, SingleBlock, HasParent<"ScheduleOp">]> {
+  let summary = "A part of a schedule: what one chunk of the model does for one microbatch, forward or backward.";
+  let arguments = (ins StrAttr:$name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$name attr-dict-with-keyword $body";
 }
 
 def Exec_RetryOp : Exec_Command<"retry"> {

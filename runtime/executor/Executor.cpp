@@ -59,6 +59,8 @@ Status RankExecutor::Impl::forEachRangeOf(size_t index, std::string_view slot,
     return Status::error("parameter " + std::to_string(index) + " of " +
                          std::to_string(program.parameters.size()));
   const fb::ParameterT &parameter = *program.parameters[index];
+  if (!holdsPart(parameter, rank.coordinate))
+    return Status::success();
   int64_t buffer = findPersistent(static_cast<int64_t>(index), slot);
   if (buffer < 0)
     return Status::error("parameter '" + parameter.logical_id +

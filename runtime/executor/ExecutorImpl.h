@@ -10,6 +10,7 @@
 #include "runtime/executor/Functions.h"
 #include "runtime/program/Scalars.h"
 
+#include <algorithm>
 #include <map>
 
 namespace mixle::runtime {
@@ -21,6 +22,7 @@ struct PreparedCommand {
   const LibraryFunction *function = nullptr;
   KernelFunction kernel = nullptr;
   Group *group = nullptr;
+  int peer = -1; ///< world rank, of a send or recv
   bool usesRows = false;
   std::vector<PreparedCommand> body;
   // Storage for the arguments of one execution.
@@ -41,6 +43,8 @@ struct RunState {
   /// Indexed by buffer: where its rows begin; null for what is no input.
   std::vector<const char *> inputs;
   RowWindow window;
+  /// In a schedule: which copy of buffers that have several.
+  int64_t slot = 0;
 };
 
 /// How a list of commands ended.
@@ -50,7 +54,8 @@ class RankExecutor::Impl {
 public:
   Impl(std::shared_ptr<const LoadedProgram> program, Communicator &communicator)
       : loaded(std::move(program)), program(loaded->program),
-        body(loaded->rankClass()), communicator(communicator) {}
+        body(loaded->rankClass(stageOf(loaded->plan, communicator.rank()))),
+        communicator(communicator) {}
 
   Status initialize(const ExecutorOptions &options);
 
@@ -78,8 +83,11 @@ private:
   Status prepareCommands(const fb::EntryT &entry,
                          const std::vector<std::unique_ptr<fb::CommandT>> &list,
                          int64_t &index, std::vector<PreparedCommand> &out);
-  Status prepareCollective(PreparedCommand &prepared);
-  Expected<Group *> groupOver(const std::vector<fb::Axis> &axes);
+  /// The coordinate along pp, of which rankClass() takes any.
+  static int64_t stageOf(const ParallelPlan &plan, int rank) {
+    return rank / std::max<int64_t>(plan.cp, 1) % std::max<int64_t>(plan.pp, 1);
+  }
+  Status makeGroups();
 
   Expected<RunState> bindInputs(const fb::EntryT &entry,
                                 const EntryInputs &inputs) const;
@@ -87,11 +95,14 @@ private:
                                 RunState &state, std::string &reason);
   Status runLoop(PreparedCommand &command, RunState &state,
                  std::string &reason);
+  Status runSchedule(PreparedCommand &command, RunState &state,
+                     std::string &reason);
   /// Scalars, pointers and sizes of the command's arguments.
   Status evaluate(PreparedCommand &command, const RunState &state) const;
   Status execute(PreparedCommand &command, const RunState &state);
   Status executeCall(PreparedCommand &command);
   Status executeCollective(PreparedCommand &command);
+  Status executeTransfer(PreparedCommand &command);
   /// Refuses to touch more bytes of argument `i` than it holds.
   Status expectBytes(const PreparedCommand &command, size_t i,
                      Extent bytes) const;
@@ -100,7 +111,10 @@ private:
   Arena persistent, scratch;
   std::vector<char *> bases;
   std::vector<PreparedEntry> entries;
-  std::map<unsigned, std::unique_ptr<Group>> groups; // by a bit per axis
+  /// By a bit per axis, and the coordinates along pp that take part.
+  using GroupKey = std::pair<unsigned, std::vector<int32_t>>;
+  static GroupKey groupKey(const fb::CommandT &command);
+  std::map<GroupKey, std::unique_ptr<Group>> groups;
   TreeScratch treeScratch;
 };
 

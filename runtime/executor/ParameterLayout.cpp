@@ -67,6 +67,12 @@ Status checkParameterLayout(const fb::ParameterT &parameter,
   if (productOf(parameter.file_shape) != elements)
     return Status::error("its file_shape " + textOf(parameter.file_shape) +
                          " has not the elements of its shape " + textOf(shape));
+  for (size_t i = 0; i < parameter.stages.size(); ++i)
+    if (parameter.stages[i] < 0 || parameter.stages[i] >= plan.pp ||
+        (i > 0 && parameter.stages[i] <= parameter.stages[i - 1]))
+      return Status::error("its stages are not increasing coordinates along "
+                           "pp, of which there are " +
+                           std::to_string(plan.pp));
   int64_t held = elements;
   if (parameter.shard_dim < -1 ||
       parameter.shard_dim >= static_cast<int64_t>(shape.size()))
@@ -123,9 +129,22 @@ int64_t heldElements(const fb::ParameterT &parameter) {
   return block.outer * block.shard * block.inner;
 }
 
+bool holdsPart(const fb::ParameterT &parameter,
+               const WorkerCoordinate &worker) {
+  return parameter.stages.empty() ||
+         std::find(parameter.stages.begin(), parameter.stages.end(),
+                   worker.along(ParallelAxis::Pp)) != parameter.stages.end();
+}
+
 bool ownsPart(const fb::ParameterT &parameter, const ParallelPlan &plan,
               const WorkerCoordinate &worker) {
   for (size_t i = 0; i < numMeshAxes; ++i) {
+    if (i == static_cast<size_t>(ParallelAxis::Pp) &&
+        !parameter.stages.empty()) {
+      if (worker.coordinate[i] != parameter.stages.front())
+        return false;
+      continue;
+    }
     bool shards = (parameter.shard_dim >= 0 &&
                    static_cast<size_t>(parameter.shard_axis) == i) ||
                   (parameter.flat_shard > 0 &&
@@ -140,6 +159,8 @@ Status
 forEachRange(const fb::ParameterT &parameter, const ParallelPlan &plan,
              const WorkerCoordinate &worker,
              const std::function<Status(int64_t, int64_t, int64_t)> &callback) {
+  if (!holdsPart(parameter, worker))
+    return Status::success();
   Block block = blockOf(parameter);
   int64_t position = 0; // along the sharded dimension
   if (parameter.shard_dim >= 0)

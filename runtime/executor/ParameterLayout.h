@@ -27,14 +27,20 @@ int64_t logicalElements(const fb::ParameterT &parameter);
 /// Elements of a rank's buffer, padding included: the same on every rank.
 int64_t heldElements(const fb::ParameterT &parameter);
 
+/// Whether the rank at `worker` holds a part of it: all do, but where a pipeline
+/// keeps it on some stages.
+bool holdsPart(const fb::ParameterT &parameter, const WorkerCoordinate &worker);
+
 /// Whether the rank at `worker` stands for its part: it is at coordinate 0 of
-/// every axis along which the parameter is replicated.
+/// every axis along which the parameter is replicated, and on the first of the
+/// stages that hold it.
 bool ownsPart(const fb::ParameterT &parameter, const ParallelPlan &plan,
               const WorkerCoordinate &worker);
 
 /// Calls back with every stretch of elements that the rank holds, in increasing
 /// order: where it starts in the logical tensor and in the rank's buffer, and
-/// its length. Padding is never among them. Ends with the first error.
+/// its length. Padding is never among them; a rank that holds no part has none.
+/// Ends with the first error.
 Status
 forEachRange(const fb::ParameterT &parameter, const ParallelPlan &plan,
              const WorkerCoordinate &worker,

@@ -3,6 +3,9 @@
 #include "runtime/executor/ExecutorImpl.h"
 #include "runtime/program/Names.h"
 
+#include <functional>
+#include <set>
+
 namespace mixle::runtime {
 
 Status RankExecutor::Impl::initialize(const ExecutorOptions &options) {
@@ -30,6 +33,7 @@ Status RankExecutor::Impl::initialize(const ExecutorOptions &options) {
   for (size_t i = 0; i < everyone.size(); ++i)
     everyone[i] = static_cast<int>(i);
   MIXLE_ASSIGN_OR_RETURN(world, communicator.createGroup(everyone));
+  MIXLE_RETURN_IF_ERROR(makeGroups());
   for (const auto &entry : body.entries) {
     PreparedEntry prepared;
     prepared.entry = entry.get();
@@ -72,8 +76,16 @@ Status RankExecutor::Impl::prepareCommands(
       prepared.function = findFunction(command->name);
       break;
     case fb::CommandKind::Collective:
-      status = prepareCollective(prepared);
+      prepared.group = groups.at(groupKey(*command)).get();
       break;
+    case fb::CommandKind::Send:
+    case fb::CommandKind::Recv: {
+      auto coordinate = rank.coordinate.coordinate;
+      coordinate[static_cast<size_t>(ParallelAxis::Pp)] =
+          command->scalars[1].a();
+      prepared.peer = static_cast<int>(rankOf(loaded->plan, coordinate));
+      break;
+    }
     default:
       break;
     }
@@ -85,38 +97,59 @@ Status RankExecutor::Impl::prepareCommands(
   return Status::success();
 }
 
-Status RankExecutor::Impl::prepareCollective(PreparedCommand &prepared) {
-  MIXLE_ASSIGN_OR_RETURN(prepared.group, groupOver(prepared.command->axes));
-  return Status::success();
+RankExecutor::Impl::GroupKey
+RankExecutor::Impl::groupKey(const fb::CommandT &command) {
+  GroupKey key{0, command.stages};
+  for (fb::Axis axis : command.axes)
+    key.first |= 1u << static_cast<unsigned>(axis);
+  return key;
 }
 
-/// The ranks that differ from this one along `axes` only, in the mesh's order.
-/// All ranks come here in the order of the program, as groups must be made.
-Expected<Group *>
-RankExecutor::Impl::groupOver(const std::vector<fb::Axis> &axes) {
-  unsigned mask = 0;
-  for (fb::Axis axis : axes)
-    mask |= 1u << static_cast<unsigned>(axis);
-  auto found = groups.find(mask);
-  if (found != groups.end())
-    return found->second.get();
-  std::vector<int> members;
+/// The groups of all rank classes' collectives: the ranks that differ along a
+/// collective's axes only, in the mesh's order. Every rank makes those that it
+/// is in, all of them in one order, as groups must be made.
+Status RankExecutor::Impl::makeGroups() {
+  std::set<GroupKey> keys;
+  std::function<void(const std::vector<std::unique_ptr<fb::CommandT>> &)>
+      collect = [&](const std::vector<std::unique_ptr<fb::CommandT>> &list) {
+        for (const auto &command : list) {
+          if (command->kind == fb::CommandKind::Collective)
+            keys.insert(groupKey(*command));
+          collect(command->body);
+        }
+      };
+  for (const auto &rankClass : program.classes)
+    for (const auto &entry : rankClass->entries)
+      collect(entry->commands);
+
+  constexpr size_t pp = static_cast<size_t>(ParallelAxis::Pp);
+  auto takesPart = [](const std::vector<int32_t> &stages, int64_t at) {
+    return stages.empty() ||
+           std::find(stages.begin(), stages.end(), at) != stages.end();
+  };
+  std::vector<WorkerCoordinate> everyone;
   for (int member = 0; member < communicator.worldSize(); ++member) {
     MIXLE_ASSIGN_OR_RETURN(
         WorkerCoordinate other,
         attestWorkerCoordinate(loaded->plan, communicator.worldSize(), member));
-    bool differs = false;
-    for (size_t axis = 0; axis < numMeshAxes; ++axis)
-      differs |= !(mask >> axis & 1) &&
-                 other.coordinate[axis] != rank.coordinate.coordinate[axis];
-    if (!differs)
-      members.push_back(member);
+    everyone.push_back(other);
   }
-  MIXLE_ASSIGN_OR_RETURN(std::unique_ptr<Group> group,
-                         communicator.createGroup(members));
-  Group *made = group.get();
-  groups[mask] = std::move(group);
-  return made;
+  for (const GroupKey &key : keys) {
+    if (!takesPart(key.second, rank.coordinate.coordinate[pp]))
+      continue;
+    std::vector<int> members;
+    for (int member = 0; member < communicator.worldSize(); ++member) {
+      const auto &other = everyone[static_cast<size_t>(member)].coordinate;
+      bool differs = !takesPart(key.second, other[pp]);
+      for (size_t axis = 0; axis < numMeshAxes; ++axis)
+        differs |= !(key.first >> axis & 1) &&
+                   other[axis] != rank.coordinate.coordinate[axis];
+      if (!differs)
+        members.push_back(member);
+    }
+    MIXLE_ASSIGN_OR_RETURN(groups[key], communicator.createGroup(members));
+  }
+  return Status::success();
 }
 
 } // namespace mixle::runtime

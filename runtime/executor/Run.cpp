@@ -64,7 +64,8 @@ ReduceOp reduceOp(fb::Combine combine) {
 /// The error of a command, with where it happened. Exchanges name that
 /// themselves, as their waits are reported from elsewhere too.
 Status located(const PreparedCommand &command, const Status &status) {
-  if (status.ok() || command.command->kind == fb::CommandKind::Collective)
+  if (status.ok() || command.command->kind == fb::CommandKind::Collective ||
+      command.peer >= 0)
     return status;
   return status.withContext(describe(command.context) + " (" +
                             describeCommand(*command.command) + ")");
@@ -158,6 +159,10 @@ RankExecutor::Impl::runCommands(std::vector<PreparedCommand> &commands,
       MIXLE_RETURN_IF_ERROR(runLoop(command, state, reason));
       continue;
     }
+    if (kind == fb::CommandKind::Schedule) {
+      MIXLE_RETURN_IF_ERROR(runSchedule(command, state, reason));
+      continue;
+    }
     if (kind == fb::CommandKind::Retry || kind == fb::CommandKind::CommitIf) {
       int32_t flag;
       std::memcpy(&flag, storage(command.command->buffers[0]), sizeof(flag));
@@ -183,16 +188,37 @@ RankExecutor::Impl::runCommands(std::vector<PreparedCommand> &commands,
   return Outcome::Done;
 }
 
+/// Rows of chunk `i` when `all` are cut into ceil-sized ones.
+static RowWindow chunkOf(const RowWindow &all, int64_t chunks, int64_t i) {
+  int64_t size = all.rows / chunks + (all.rows % chunks != 0);
+  // Later chunks may be short or empty; i * size stays below 2 * rows then.
+  int64_t begin = size == 0 ? 0 : std::min(all.rows, i * size);
+  return {std::min(size, all.rows - begin), all.start + begin};
+}
+
+Status RankExecutor::Impl::runSchedule(PreparedCommand &command,
+                                       RunState &state, std::string &reason) {
+  const RowWindow all = state.window;
+  int64_t microbatches = command.command->scalars[0].a();
+  for (const fb::Run &run : command.command->runs) {
+    state.window = chunkOf(all, microbatches, run.microbatch());
+    state.slot = run.slot();
+    MIXLE_ASSIGN_OR_RETURN(
+        Outcome outcome,
+        runCommands(command.body[run.phase()].body, state, reason));
+    (void)outcome; // retry and commit_if stand outside schedules
+  }
+  state.window = all;
+  state.slot = 0;
+  return Status::success();
+}
+
 Status RankExecutor::Impl::runLoop(PreparedCommand &command, RunState &state,
                                    std::string &reason) {
   const RowWindow all = state.window;
   int64_t iterations = command.command->scalars[0].a();
-  int64_t chunk = all.rows / iterations + (all.rows % iterations != 0);
   for (int64_t i = 0; i < iterations; ++i) {
-    // Later chunks may be short or empty; i * chunk stays below 2 * rows then.
-    int64_t begin = chunk == 0 ? 0 : std::min(all.rows, i * chunk);
-    state.window.start = all.start + begin;
-    state.window.rows = std::min(chunk, all.rows - begin);
+    state.window = chunkOf(all, iterations, i);
     MIXLE_ASSIGN_OR_RETURN(Outcome outcome,
                            runCommands(command.body, state, reason));
     (void)outcome; // retry and commit_if stand outside loops
@@ -217,7 +243,9 @@ Status RankExecutor::Impl::evaluate(PreparedCommand &command,
     size_t index = c.buffers[i];
     const fb::BufferT &buffer = *body.buffers[index];
     if (buffer.kind != fb::BufferKind::Input) {
-      command.pointers[i] = bases[index];
+      command.pointers[i] =
+          bases[index] +
+          (buffer.slots > 1 ? buffer.slot_stride * state.slot : 0);
       command.elements[i] = buffer.fixed + buffer.per_row * body.max_rows;
       continue;
     }
@@ -251,6 +279,9 @@ Status RankExecutor::Impl::execute(PreparedCommand &command,
     return executeCall(command);
   case fb::CommandKind::Collective:
     return executeCollective(command);
+  case fb::CommandKind::Send:
+  case fb::CommandKind::Recv:
+    return executeTransfer(command);
   case fb::CommandKind::Copy:
   case fb::CommandKind::Fill: {
     int64_t bytes = command.scalars[0];
@@ -284,6 +315,22 @@ Status RankExecutor::Impl::executeCall(PreparedCommand &command) {
   return command.function->execute(
       FunctionCall{command.pointers.data(), command.elements.data(),
                    command.scalars.data(), c.floats.data(), c.text, rank});
+}
+
+Status RankExecutor::Impl::executeTransfer(PreparedCommand &command) {
+  const fb::CommandT &c = *command.command;
+  Extent bytes =
+      Extent(command.scalars[0]) * mixle::runtime::sizeOf(c.dtype);
+  MIXLE_RETURN_IF_ERROR(expectBytes(command, 0, bytes)
+                            .withContext(nameOf(c.kind) + " in " +
+                                         describe(command.context)));
+  // Messages of one update arrive in the order of sending.
+  int tag = static_cast<int>(c.updates[0]);
+  if (c.kind == fb::CommandKind::Send)
+    return communicator.send(command.context, command.pointers[0],
+                             bytes.count(), command.peer, tag);
+  return communicator.recv(command.context, command.pointers[0], bytes.count(),
+                           command.peer, tag);
 }
 
 Status RankExecutor::Impl::executeCollective(PreparedCommand &command) {

@@ -68,18 +68,32 @@ std::string quoted(const std::string &text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string stagesText(const std::vector<int32_t> &stages) {
+  if (stages.empty())
+    return std::string();
+  return " on stages " + join(stages, " ", [](int32_t stage) {
+           return std::to_string(stage);
+         });
+}
+
 class TextDump {
 public:
   explicit TextDump(const LoadedProgram &loaded)
-      : loaded(loaded), program(loaded.program), body(loaded.rankClass()) {}
+      : loaded(loaded), program(loaded.program), body(&loaded.rankClass()) {}
 
   std::string run() {
     header();
-    memory();
     parameters();
     updates();
-    for (const auto &entry : body.entries)
-      dumpEntry(*entry);
+    for (const auto &rankClass : program.classes) {
+      body = rankClass.get();
+      if (body->stage >= 0)
+        line("stage " + std::to_string(body->stage) + ", " +
+             std::to_string(body->rank_count) + " rank(s):");
+      memory();
+      for (const auto &entry : body->entries)
+        dumpEntry(*entry);
+    }
     return std::move(out);
   }
 
@@ -95,7 +109,7 @@ private:
          std::to_string(loaded.plan.worldSize()) + " rank(s))");
     line("  batch " + std::to_string(program.batch) + ", sequence " +
          std::to_string(program.sequence) + ", at most " +
-         std::to_string(body.max_rows) + " rows an iteration");
+         std::to_string(body->max_rows) + " rows an iteration");
     attributes("granules", program.granules);
     attributes("config", program.config);
     attributes("file constants", program.file_constants);
@@ -117,17 +131,20 @@ private:
 
   void memory() {
     int64_t perRow = 0;
-    for (const auto &buffer : body.buffers)
+    for (const auto &buffer : body->buffers)
       perRow += buffer->per_row * sizeOf(buffer->dtype);
-    line("memory of a rank: " + bytesText(body.persistent_bytes) +
-         " persistent, " + bytesText(body.scratch_bytes) +
+    line("memory of a rank: " + bytesText(body->persistent_bytes) +
+         " persistent, " + bytesText(body->scratch_bytes) +
          " scratch; buffers have " + bytesText(perRow) + " per row");
-    for (const auto &buffer : body.buffers) {
+    for (const auto &buffer : body->buffers) {
       std::string text = "  %" + buffer->name + ": " + nameOf(buffer->kind) +
                          " " + nameOf(buffer->dtype) + "[" +
                          perRowText(buffer->fixed, buffer->per_row) + "]";
       if (buffer->offset >= 0)
         text += " at " + std::to_string(buffer->offset);
+      if (buffer->slots > 1)
+        text += ", " + std::to_string(buffer->slots) + " copies " +
+                std::to_string(buffer->slot_stride) + " bytes apart";
       if (buffer->parameter >= 0)
         text += " of " + program.parameters[buffer->parameter]->logical_id;
       if (!buffer->slot.empty())
@@ -161,6 +178,8 @@ private:
         text += ", unit " + std::to_string(p.unit_index) + " for at most " +
                 std::to_string(p.max_blocks) +
                 (p.one_token_blocks ? " one-token" : "") + " blocks";
+      if (!p.stages.empty())
+        text += "," + stagesText(p.stages);
       if (!p.shared_group.empty())
         text += ", shared group " + p.shared_group;
       if (!p.placements.empty())
@@ -175,7 +194,8 @@ private:
     for (const auto &update : program.updates) {
       const fb::UpdateT &u = *update;
       line("  " + u.node_id + ": " + nameOf(u.collective) + " of " +
-           nameOf(u.payload) + " over " + axesText(u.mesh_axes) + ", " +
+           nameOf(u.payload) + " over " + axesText(u.mesh_axes) +
+           stagesText(u.stages) + ", " +
            nameOf(u.dtype) + "[" +
            perRowText(u.elements_fixed, u.elements_per_row) + "], state " +
            nameOf(u.state_layout));
@@ -201,7 +221,7 @@ private:
                 const std::vector<std::unique_ptr<fb::BindingT>> &list) {
     for (const auto &binding : list)
       line(std::string("  ") + what + " " + binding->role + " = %" +
-           body.buffers[binding->buffer]->name);
+           body->buffers[binding->buffer]->name);
   }
 
   void dumpEntry(const fb::EntryT &entry) {
@@ -230,7 +250,7 @@ private:
     if (!c.buffers.empty())
       text += " (" +
               join(c.buffers, ", ",
-                   [this](uint32_t b) { return "%" + body.buffers[b]->name; }) +
+                   [this](uint32_t b) { return "%" + body->buffers[b]->name; }) +
               ")";
     if (!c.scalars.empty())
       text += " [" + join(c.scalars, ", ", scalarText) + "]";
@@ -238,8 +258,14 @@ private:
       text += " {" + join(c.floats, ", ", number) + "}";
     if (!c.text.empty())
       text += " " + quoted(c.text);
-    if (c.kind == fb::CommandKind::Collective)
-      text += " over " + axesText(c.axes) + " for " +
+    if (c.kind == fb::CommandKind::Schedule)
+      text += " runs " + join(c.runs, " ", [](const fb::Run &run) {
+                return std::to_string(run.phase()) + "/" +
+                       std::to_string(run.microbatch()) + "@" +
+                       std::to_string(run.slot());
+              });
+    if (!c.updates.empty())
+      text += " over " + axesText(c.axes) + stagesText(c.stages) + " for " +
               join(c.updates, ", ",
                    [this](uint32_t u) { return program.updates[u]->node_id; });
     if (c.kind == fb::CommandKind::CommitIf)
@@ -252,9 +278,10 @@ private:
 
   const LoadedProgram &loaded;
   const fb::ProgramT &program;
-  const fb::RankClassT &body;
+  /// The rank class that is being written.
+  const fb::RankClassT *body;
   std::string out;
-  /// Commands are numbered as in error messages: a loop before its body.
+  /// Commands are numbered as in error messages: a loop before its body->
   int64_t nextIndex = 0;
 };
 
@@ -301,7 +328,8 @@ Json parameterJson(const fb::ParameterT &p) {
           {"one_token_blocks", p.one_token_blocks},
           {"shared_group", p.shared_group},
           {"placements", p.placements},
-          {"optimizer_state", nameOf(p.optimizer_state)}};
+          {"optimizer_state", nameOf(p.optimizer_state)},
+          {"stages", p.stages}};
 }
 
 Json updateJson(const fb::UpdateT &u) {
@@ -322,13 +350,14 @@ Json updateJson(const fb::UpdateT &u) {
           {"numerics_sample_count", u.numerics_sample_count},
           {"elements_fixed", u.elements_fixed},
           {"elements_per_row", u.elements_per_row},
-          {"dtype", nameOf(u.dtype)}};
+          {"dtype", nameOf(u.dtype)},
+          {"stages", u.stages}};
 }
 
 class JsonDump {
 public:
   explicit JsonDump(const LoadedProgram &loaded)
-      : loaded(loaded), program(loaded.program), body(loaded.rankClass()) {}
+      : loaded(loaded), program(loaded.program), body(&loaded.rankClass()) {}
 
   Json run() {
     Json plan = Json::object();
@@ -337,7 +366,7 @@ public:
       plan[std::string(ParallelPlan::fieldNames()[i])] = fields[i];
     plan["world_size"] = loaded.plan.worldSize();
     plan["data_parallel_size"] = loaded.plan.dataParallelSize();
-    return {
+    Json result = {
         {"schema_version", program.schema_version},
         {"name", program.name},
         {"kind", program.kind},
@@ -350,15 +379,10 @@ public:
         {"config", attributesJson(program.config)},
         {"file_constants", attributesJson(program.file_constants)},
         {"file_bytes", loaded.fileBytes},
-        {"max_rows", body.max_rows},
-        {"scratch_bytes", body.scratch_bytes},
-        {"persistent_bytes", body.persistent_bytes},
         {"parameters", list(program.parameters,
                             [](const auto &p) { return parameterJson(*p); })},
         {"updates",
          list(program.updates, [](const auto &u) { return updateJson(*u); })},
-        {"buffers",
-         list(body.buffers, [this](const auto &b) { return bufferJson(*b); })},
         {"kernels", program.kernels},
         {"code", list(program.code,
                       [](const auto &c) {
@@ -366,12 +390,33 @@ public:
                                     {"cpu", c->cpu},
                                     {"features", c->features},
                                     {"bytes", c->elf.size()}};
-                      })},
-        {"entries",
-         list(body.entries, [this](const auto &e) { return entryJson(*e); })}};
+                      })}};
+    if (program.classes.size() == 1) {
+      result.update(classJson());
+      return result;
+    }
+    for (const auto &rankClass : program.classes) {
+      body = rankClass.get();
+      Json entry = classJson();
+      entry["stage"] = body->stage;
+      entry["rank_count"] = body->rank_count;
+      result["classes"].push_back(std::move(entry));
+    }
+    return result;
   }
 
 private:
+  Json classJson() {
+    return {
+        {"max_rows", body->max_rows},
+        {"scratch_bytes", body->scratch_bytes},
+        {"persistent_bytes", body->persistent_bytes},
+        {"buffers",
+         list(body->buffers, [this](const auto &b) { return bufferJson(*b); })},
+        {"entries",
+         list(body->entries, [this](const auto &e) { return entryJson(*e); })}};
+  }
+
   Json bufferJson(const fb::BufferT &b) {
     Json result = {{"name", b.name},           {"kind", nameOf(b.kind)},
                    {"dtype", nameOf(b.dtype)}, {"fixed", b.fixed},
@@ -380,13 +425,17 @@ private:
       result["parameter"] = program.parameters[b.parameter]->logical_id;
     if (!b.slot.empty())
       result["slot"] = b.slot;
+    if (b.slots > 1) {
+      result["slots"] = b.slots;
+      result["slot_stride"] = b.slot_stride;
+    }
     return result;
   }
 
   Json bindingsJson(const std::vector<std::unique_ptr<fb::BindingT>> &items) {
     return list(items, [this](const auto &b) {
       return Json{{"role", b->role},
-                  {"buffer", body.buffers[b->buffer]->name},
+                  {"buffer", body->buffers[b->buffer]->name},
                   {"per_row", b->per_row},
                   {"dtype", nameOf(b->dtype)}};
     });
@@ -409,7 +458,7 @@ private:
       result["name"] = c.name;
     if (!c.buffers.empty())
       result["buffers"] =
-          list(c.buffers, [this](uint32_t b) { return body.buffers[b]->name; });
+          list(c.buffers, [this](uint32_t b) { return body->buffers[b]->name; });
     if (!c.scalars.empty())
       result["scalars"] = list(c.scalars, scalarText);
     if (!c.floats.empty())
@@ -433,7 +482,8 @@ private:
 
   const LoadedProgram &loaded;
   const fb::ProgramT &program;
-  const fb::RankClassT &body;
+  /// The rank class that is being written.
+  const fb::RankClassT *body;
 };
 
 } // namespace

@@ -67,7 +67,8 @@ std::string nameOf(fb::InitKind kind) {
 std::string nameOf(fb::CommandKind kind) {
   static const char *const names[] = {"launch", "call",     "collective",
                                       "copy",   "fill",     "loop",
-                                      "retry",  "commit_if"};
+                                      "retry",  "commit_if", "send",
+                                      "recv",   "schedule", "phase"};
   return pick(names, kind);
 }
 
@@ -81,6 +82,7 @@ std::string describeCommand(const fb::CommandT &command) {
   switch (command.kind) {
   case fb::CommandKind::Launch:
   case fb::CommandKind::Call:
+  case fb::CommandKind::Phase:
     return text + " " + command.name;
   case fb::CommandKind::Collective:
     return command.name;

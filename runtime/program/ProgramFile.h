@@ -28,7 +28,7 @@
 namespace mixle::runtime {
 
 /// The version that this runtime writes and reads; see program.fbs.
-constexpr int32_t programSchemaVersion = 1;
+constexpr int32_t programSchemaVersion = 2;
 
 /// A program that passed every check.
 struct LoadedProgram {
@@ -41,7 +41,10 @@ struct LoadedProgram {
   std::string path;
 
   bool isTraining() const { return program.kind == "training"; }
-  const fb::RankClassT &rankClass() const { return *program.classes[0]; }
+  /// What the ranks at a coordinate along pp run.
+  const fb::RankClassT &rankClass(int64_t stage = 0) const {
+    return *program.classes[program.classes.size() == 1 ? 0 : stage];
+  }
   /// Null when there is none.
   const fb::EntryT *findEntry(std::string_view name) const;
   /// The value of a config key; empty when there is none.

@@ -46,6 +46,12 @@ Status verifyEntry(VerifierState &state, const fb::RankClassT &body,
 /// Checks mesh axes of an update or collective: known and distinct.
 Status verifyAxes(const std::vector<fb::Axis> &axes);
 
+/// Checks the coordinates along pp that take part in an exchange over `axes`:
+/// increasing, within the plan; none where pp is not among the axes.
+Status verifyStages(const VerifierState &state,
+                    const std::vector<fb::Axis> &axes,
+                    const std::vector<int32_t> &stages);
+
 } // namespace mixle::runtime
 
 #endif // MIXLE_RUNTIME_PROGRAM_VERIFIER_H

@@ -7,7 +7,9 @@
 #include "runtime/program/ProgramFile.h"
 #include "runtime/program/Verifier.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace mixle::runtime {
@@ -39,16 +41,26 @@ static Status verifyHeader(const VerifierState &state) {
     return Status::error(
         "its plan has " + std::to_string(state.plan.worldSize()) +
         " ranks; expected at most " + std::to_string(maxWorldSize));
-  if (program.classes.size() != 1)
+  size_t stages = static_cast<size_t>(state.plan.pp);
+  if (program.classes.size() != stages)
     return Status::error("it has " + std::to_string(program.classes.size()) +
-                         " rank classes; this version has exactly 1");
-  const fb::RankClassT &body = *program.classes[0];
-  if (body.first_rank != 0 || body.rank_count != state.plan.worldSize())
-    return Status::error(
-        "its rank class covers " + std::to_string(body.rank_count) +
-        " rank(s) from rank " + std::to_string(body.first_rank) +
-        ", but its plan has ranks 0 to " +
-        std::to_string(state.plan.worldSize() - 1));
+                         " rank classes; expected one for each of the " +
+                         std::to_string(stages) + " stage(s) of its plan");
+  for (size_t i = 0; i < stages; ++i) {
+    const fb::RankClassT &body = *program.classes[i];
+    int32_t stage = stages == 1 ? -1 : static_cast<int32_t>(i);
+    int64_t first = static_cast<int64_t>(i) * state.plan.cp;
+    int64_t count = state.plan.worldSize() / state.plan.pp;
+    if (body.stage != stage || body.first_rank != first ||
+        body.rank_count != count)
+      return Status::error(
+          "its rank class " + std::to_string(i) + " is of stage " +
+          std::to_string(body.stage) + " and covers " +
+          std::to_string(body.rank_count) + " rank(s) from rank " +
+          std::to_string(body.first_rank) + "; expected stage " +
+          std::to_string(stage) + " and " + std::to_string(count) +
+          " from rank " + std::to_string(first));
+  }
   return Status::success();
 }
 
@@ -110,7 +122,24 @@ Status verifyAxes(const std::vector<fb::Axis> &axes) {
   return Status::success();
 }
 
-static Status verifyUpdate(const fb::UpdateT &update) {
+Status verifyStages(const VerifierState &state,
+                    const std::vector<fb::Axis> &axes,
+                    const std::vector<int32_t> &stages) {
+  if (stages.empty())
+    return Status::success();
+  if (std::find(axes.begin(), axes.end(), fb::Axis::Pp) == axes.end())
+    return Status::error("it names stages, but does not go over pp");
+  for (size_t i = 0; i < stages.size(); ++i)
+    if (stages[i] < 0 || stages[i] >= state.plan.pp ||
+        (i > 0 && stages[i] <= stages[i - 1]))
+      return Status::error("its stages are not increasing coordinates along "
+                           "pp, of which there are " +
+                           std::to_string(state.plan.pp));
+  return Status::success();
+}
+
+static Status verifyUpdate(const VerifierState &state,
+                           const fb::UpdateT &update) {
   if (!isEnumValue(update.payload) || !isEnumValue(update.collective) ||
       !isEnumValue(update.state_layout) ||
       !isEnumValue(update.reduction_order) || !isEnumValue(update.dtype))
@@ -121,6 +150,20 @@ static Status verifyUpdate(const fb::UpdateT &update) {
                          nameOf(update.reduction_order) + ") or type (" +
                          nameOf(update.dtype) + ") is unknown");
   MIXLE_RETURN_IF_ERROR(verifyAxes(update.mesh_axes));
+  if (update.collective == fb::Collective::P2p) {
+    if (update.mesh_axes != std::vector<fb::Axis>{fb::Axis::Pp} ||
+        update.stages.size() != 2 || update.stages[0] == update.stages[1])
+      return Status::error("a p2p update goes over pp, from one stage to "
+                           "another");
+    for (int32_t stage : update.stages)
+      if (stage < 0 || stage >= state.plan.pp)
+        return Status::error("its stage " + std::to_string(stage) +
+                             " is none of the plan's " +
+                             std::to_string(state.plan.pp));
+  } else {
+    MIXLE_RETURN_IF_ERROR(
+        verifyStages(state, update.mesh_axes, update.stages));
+  }
   if (update.exact && update.collective != fb::Collective::None)
     return Status::error("it claims to be exact with collective " +
                          nameOf(update.collective) +
@@ -152,13 +195,12 @@ Status verifyUpdates(const VerifierState &state) {
     if (update->node_id.find_first_not_of(" \t\r\n") == std::string::npos)
       return Status::error("an update has a blank node_id");
     MIXLE_RETURN_IF_ERROR(
-        verifyUpdate(*update).withContext("update '" + update->node_id + "'"));
+        verifyUpdate(state, *update).withContext("update '" + update->node_id + "'"));
   }
   return Status::success();
 }
 
-static Status verifyEntries(VerifierState &state) {
-  const fb::RankClassT &body = *state.program.classes[0];
+static Status verifyEntries(VerifierState &state, const fb::RankClassT &body) {
   std::set<std::string> names;
   for (const auto &entry : body.entries)
     if (!names.insert(entry->name).second)
@@ -179,14 +221,109 @@ static Status verifyEntries(VerifierState &state) {
   return Status::success();
 }
 
+namespace {
+/// What one rank class sends and receives under an update, in order: the
+/// microbatch of each message, and its elements.
+struct Message {
+  int64_t microbatch;
+  int64_t fixed, perRow;
+  bool operator==(const Message &other) const {
+    return microbatch == other.microbatch && fixed == other.fixed &&
+           perRow == other.perRow;
+  }
+};
+
+class TransferVerifier {
+public:
+  explicit TransferVerifier(VerifierState &state) : state(state) {}
+
+  /// Every message is sent and received, in one order, from and to the ranks
+  /// that the update names.
+  Status run() {
+    for (const auto &body : state.program.classes)
+      for (const auto &entry : body->entries)
+        MIXLE_RETURN_IF_ERROR(collect(*body, entry->name, entry->commands, -1));
+    for (const auto &item : messages) {
+      const fb::UpdateT &update = *state.program.updates[item.first.second];
+      if (item.second.sent == item.second.received)
+        continue;
+      return Status::error("entry '" + item.first.first + "', update '" +
+                           update.node_id + "': stage " +
+                           std::to_string(update.stages[0]) + " sends " +
+                           std::to_string(item.second.sent.size()) +
+                           " message(s), but stage " +
+                           std::to_string(update.stages[1]) + " expects " +
+                           std::to_string(item.second.received.size()) +
+                           " or in another order or size");
+    }
+    return Status::success();
+  }
+
+private:
+  struct Both {
+    std::vector<Message> sent, received;
+  };
+
+  Status collect(const fb::RankClassT &body, const std::string &entry,
+                 const std::vector<std::unique_ptr<fb::CommandT>> &list,
+                 int64_t microbatch) {
+    for (const auto &command : list) {
+      if ((state.budget -= 1) < 0)
+        return Status::error("the program has too many commands to check");
+      bool sends = command->kind == fb::CommandKind::Send;
+      if (sends || command->kind == fb::CommandKind::Recv) {
+        const fb::UpdateT &update =
+            *state.program.updates[command->updates[0]];
+        const fb::Scalar &n = command->scalars[0];
+        bool rows = n.kind() == fb::ScalarKind::Rows;
+        int64_t peer = command->scalars[1].a();
+        if (body.stage != update.stages[sends ? 0 : 1] ||
+            peer != update.stages[sends ? 1 : 0])
+          return Status::error("entry '" + entry + "', update '" +
+                               update.node_id + "': stage " +
+                               std::to_string(body.stage) +
+                               (sends ? " sends to" : " receives from") +
+                               " stage " + std::to_string(peer));
+        Both &both = messages[{entry, command->updates[0]}];
+        (sends ? both.sent : both.received)
+            .push_back({microbatch, rows ? 0 : n.a(), rows ? n.a() : 0});
+      }
+      if (command->kind == fb::CommandKind::Schedule)
+        for (const fb::Run &run : command->runs)
+          MIXLE_RETURN_IF_ERROR(collect(body, entry,
+                                        command->body[run.phase()]->body,
+                                        run.microbatch()));
+      else
+        MIXLE_RETURN_IF_ERROR(collect(body, entry, command->body, microbatch));
+    }
+    return Status::success();
+  }
+
+  VerifierState &state;
+  std::map<std::pair<std::string, uint32_t>, Both> messages;
+};
+} // namespace
+
+static Status verifyTransfers(VerifierState &state) {
+  if (state.program.classes.size() == 1)
+    return Status::success();
+  return TransferVerifier(state).run();
+}
+
 Status verifyProgram(const fb::ProgramT &program) {
   VerifierState state{program, planOf(program)};
   MIXLE_RETURN_IF_ERROR(verifyHeader(state));
   MIXLE_RETURN_IF_ERROR(verifyParameters(state));
   MIXLE_RETURN_IF_ERROR(verifyUpdates(state));
   MIXLE_RETURN_IF_ERROR(verifyCode(program));
-  MIXLE_RETURN_IF_ERROR(verifyBuffers(state, *program.classes[0]));
-  return verifyEntries(state);
+  for (const auto &body : program.classes) {
+    const std::string context = body->stage < 0
+                                    ? std::string()
+                                    : "stage " + std::to_string(body->stage);
+    MIXLE_RETURN_IF_ERROR(verifyBuffers(state, *body).withContext(context));
+    MIXLE_RETURN_IF_ERROR(verifyEntries(state, *body).withContext(context));
+  }
+  return verifyTransfers(state);
 }
 
 } // namespace mixle::runtime

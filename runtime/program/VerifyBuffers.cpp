@@ -14,6 +14,7 @@ static constexpr int64_t arenaAlignment = 64;
 /// small enough that bytes fit in 64 bits.
 static constexpr int64_t maxElements = int64_t(1) << 48;
 static constexpr int64_t maxRowsLimit = int64_t(1) << 40;
+static constexpr int32_t maxSlots = 1 << 16;
 
 namespace {
 enum class Arena { None, Scratch, Persistent };
@@ -43,6 +44,7 @@ struct Place {
 
 /// What a buffer holds: the parameter's part, with the size that follows.
 static Status verifyContent(const VerifierState &state,
+                            const fb::RankClassT &body,
                             const fb::BufferT &buffer) {
   bool isParameter = buffer.kind == fb::BufferKind::Parameter;
   bool isState = buffer.kind == fb::BufferKind::State;
@@ -62,6 +64,13 @@ static Status verifyContent(const VerifierState &state,
     return Status::success();
   const fb::ParameterT &parameter =
       *state.program.parameters[static_cast<size_t>(buffer.parameter)];
+  WorkerCoordinate worker;
+  worker.coordinate[static_cast<size_t>(ParallelAxis::Pp)] =
+      std::max(body.stage, 0);
+  if (!holdsPart(parameter, worker))
+    return Status::error("stage " + std::to_string(body.stage) +
+                         " does not hold parameter '" + parameter.logical_id +
+                         "'");
   if (isState && buffer.slot.empty())
     return Status::error("it is state of parameter '" + parameter.logical_id +
                          "', but has no slot");
@@ -93,6 +102,20 @@ static Status verifyBuffer(const VerifierState &state,
                          std::to_string(buffer.per_row) + " x " +
                          std::to_string(body.max_rows) +
                          " rows, is negative or too large");
+  if (buffer.slots < 1 || buffer.slots > maxSlots ||
+      (buffer.slots > 1 && buffer.kind != fb::BufferKind::Scratch))
+    return Status::error("it has " + std::to_string(buffer.slots) +
+                         " copies; scratch buffers have 1 to " +
+                         std::to_string(maxSlots) + ", all others 1");
+  int64_t bytes = elements * sizeOf(buffer.dtype), others = 0;
+  if (buffer.slots > 1 &&
+      (buffer.slot_stride < bytes || buffer.slot_stride % arenaAlignment != 0 ||
+       __builtin_mul_overflow(buffer.slot_stride, buffer.slots - 1, &others) ||
+       others > maxElements))
+    return Status::error("its copies are " +
+                         std::to_string(buffer.slot_stride) +
+                         " bytes apart, but each has " + std::to_string(bytes));
+  bytes += others;
   Arena arena = arenaOf(buffer.kind);
   if (arena == Arena::None) {
     if (buffer.offset != -1)
@@ -106,7 +129,6 @@ static Status verifyBuffer(const VerifierState &state,
     bool persistent = arena == Arena::Persistent;
     int64_t arenaBytes =
         persistent ? body.persistent_bytes : body.scratch_bytes;
-    int64_t bytes = elements * sizeOf(buffer.dtype);
     if (buffer.offset < 0 || buffer.offset % arenaAlignment != 0 ||
         buffer.offset > arenaBytes || bytes > arenaBytes - buffer.offset)
       return Status::error(
@@ -118,7 +140,7 @@ static Status verifyBuffer(const VerifierState &state,
     places[persistent].push_back(
         {buffer.offset, buffer.offset + bytes, &buffer});
   }
-  return verifyContent(state, buffer);
+  return verifyContent(state, body, buffer);
 }
 
 /// An arena that is larger than its buffers would only waste memory: a damaged
@@ -178,10 +200,16 @@ Status verifyBuffers(const VerifierState &state, const fb::RankClassT &body) {
       return Status::error(what + ": another buffer holds the same slot '" +
                            slot + "'");
   }
-  if (parameterBuffers != state.program.parameters.size())
-    return Status::error(
-        "it has " + std::to_string(state.program.parameters.size()) +
-        " parameters, but buffers for " + std::to_string(parameterBuffers));
+  WorkerCoordinate worker;
+  worker.coordinate[static_cast<size_t>(ParallelAxis::Pp)] =
+      std::max(body.stage, 0);
+  size_t held = 0;
+  for (const auto &parameter : state.program.parameters)
+    held += holdsPart(*parameter, worker);
+  if (parameterBuffers != held)
+    return Status::error("it holds " + std::to_string(held) +
+                         " parameters, but buffers for " +
+                         std::to_string(parameterBuffers));
   MIXLE_RETURN_IF_ERROR(verifyArena("scratch", body.scratch_bytes, places[0]));
   MIXLE_RETURN_IF_ERROR(
       verifyArena("persistent", body.persistent_bytes, places[1]));

@@ -48,6 +48,8 @@ private:
   Status verifyCommands(const std::vector<std::unique_ptr<fb::CommandT>> &list,
                         int depth);
   Status verifyCommand(const fb::CommandT &command, int depth);
+  Status verifySchedule(const fb::CommandT &command, int depth);
+  Status verifyTransfer(const fb::CommandT &command);
   Status verifyIndices(const fb::CommandT &command);
   Status expectCounts(const fb::CommandT &command, size_t buffers,
                       size_t scalars, size_t floats = 0);
@@ -76,6 +78,9 @@ private:
   const fb::RankClassT &body;
   const fb::EntryT &entry;
   std::set<uint32_t> boundInputs;
+  /// Directly in a schedule; the largest slot of the phase's runs.
+  bool inSchedule = false;
+  int64_t mostSlot = 0;
   bool hasRetry = false;
   /// Commands are numbered in the order in which they are written, a loop
   /// before its body.
@@ -130,7 +135,12 @@ Status EntryVerifier::verifyCommands(
     MIXLE_RETURN_IF_ERROR(verifyCommand(command, depth)
                               .withContext("command " + index + " (" +
                                            describeCommand(command) + ")"));
-    if (command.kind == fb::CommandKind::Loop)
+    if (command.kind == fb::CommandKind::Schedule)
+      MIXLE_RETURN_IF_ERROR(verifySchedule(command, depth)
+                                .withContext("command " + index + " (" +
+                                             describeCommand(command) + ")"));
+    else if (command.kind == fb::CommandKind::Loop ||
+             command.kind == fb::CommandKind::Phase)
       MIXLE_RETURN_IF_ERROR(verifyCommands(command.body, depth + 1));
   }
   return Status::success();
@@ -164,11 +174,27 @@ Status EntryVerifier::verifyIndices(const fb::CommandT &command) {
     return Status::error("location " + std::to_string(command.location) +
                          " of " +
                          std::to_string(state.program.locations.size()));
-  if (command.kind != fb::CommandKind::Loop && !command.body.empty())
+  bool transfers = command.kind == fb::CommandKind::Send ||
+                   command.kind == fb::CommandKind::Recv;
+  bool phase = command.kind == fb::CommandKind::Phase;
+  if (phase != inSchedule)
+    return Status::error("phases stand in schedules, and nothing else does");
+  if (command.kind != fb::CommandKind::Loop && !phase &&
+      command.kind != fb::CommandKind::Schedule && !command.body.empty())
     return Status::error("it has a body, but is no loop");
-  if (command.kind != fb::CommandKind::Collective &&
-      (!command.updates.empty() || !command.axes.empty()))
-    return Status::error("it has updates or axes, but is no collective");
+  if (command.kind != fb::CommandKind::Schedule && !command.runs.empty())
+    return Status::error("it has runs, but is no schedule");
+  if (command.kind != fb::CommandKind::Collective && !transfers &&
+      (!command.updates.empty() || !command.axes.empty() ||
+       !command.stages.empty()))
+    return Status::error("it has updates, axes or stages, but is no exchange");
+  for (uint32_t index : command.buffers)
+    if (body.buffers[index]->slots > 1 &&
+        body.buffers[index]->slots <= mostSlot)
+      return Status::error("it uses copy " + std::to_string(mostSlot) +
+                           " of buffer '" + body.buffers[index]->name +
+                           "', which has " +
+                           std::to_string(body.buffers[index]->slots));
   return Status::success();
 }
 
@@ -217,8 +243,99 @@ Status EntryVerifier::verifyCommand(const fb::CommandT &command, int depth) {
   case fb::CommandKind::Retry:
   case fb::CommandKind::CommitIf:
     return verifyFlag(command, depth);
+  case fb::CommandKind::Send:
+  case fb::CommandKind::Recv:
+    return verifyTransfer(command);
+  case fb::CommandKind::Phase:
+    return expectCounts(command, 0, 0);
+  case fb::CommandKind::Schedule: {
+    MIXLE_RETURN_IF_ERROR(expectCounts(command, 0, 1));
+    const fb::Scalar &microbatches = command.scalars[0];
+    if (microbatches.kind() != fb::ScalarKind::Constant ||
+        microbatches.a() < 1 || microbatches.a() > maxIterations)
+      return Status::error("its microbatches are no constant from 1 to " +
+                           std::to_string(maxIterations));
+    if (depth > 0)
+      return Status::error("it stands in a loop or in another schedule");
+    return Status::success();
+  }
   }
   return Status::success();
+}
+
+/// Its phases, and that each of them runs once on every microbatch.
+Status EntryVerifier::verifySchedule(const fb::CommandT &command, int depth) {
+  int64_t microbatches = command.scalars[0].a();
+  size_t phases = command.body.size();
+  std::vector<int64_t> most(phases, 0), runs(phases, 0);
+  std::set<std::pair<uint32_t, uint32_t>> seen;
+  for (const fb::Run &run : command.runs) {
+    if ((state.budget -= 1) < 0)
+      return Status::error("the program has too many runs to check");
+    if (run.phase() >= phases || run.microbatch() >= microbatches)
+      return Status::error("it runs phase " + std::to_string(run.phase()) +
+                           " of " + std::to_string(phases) +
+                           " on microbatch " +
+                           std::to_string(run.microbatch()) + " of " +
+                           std::to_string(microbatches));
+    if (!seen.emplace(run.phase(), run.microbatch()).second)
+      return Status::error("it runs phase " + std::to_string(run.phase()) +
+                           " on microbatch " +
+                           std::to_string(run.microbatch()) + " twice");
+    ++runs[run.phase()];
+    most[run.phase()] = std::max<int64_t>(most[run.phase()], run.slot());
+  }
+  for (size_t i = 0; i < phases; ++i) {
+    if (runs[i] != microbatches)
+      return Status::error("it runs phase " + std::to_string(i) + " on " +
+                           std::to_string(runs[i]) + " microbatches of " +
+                           std::to_string(microbatches));
+    const fb::CommandT &phase = *command.body[i];
+    const std::string index = std::to_string(nextIndex++);
+    inSchedule = true;
+    Status status = isEnumValue(phase.kind)
+                        ? verifyCommand(phase, depth + 1)
+                        : Status::error("its kind is unknown");
+    inSchedule = false;
+    MIXLE_RETURN_IF_ERROR(status.withContext("command " + index));
+    mostSlot = most[i];
+    MIXLE_RETURN_IF_ERROR(verifyCommands(phase.body, depth + 1));
+    mostSlot = 0;
+  }
+  return Status::success();
+}
+
+Status EntryVerifier::verifyTransfer(const fb::CommandT &command) {
+  MIXLE_RETURN_IF_ERROR(expectCounts(command, 1, 2));
+  bool receives = command.kind == fb::CommandKind::Recv;
+  if (receives)
+    MIXLE_RETURN_IF_ERROR(expectWritable(command, 0));
+  const fb::Scalar &elements = command.scalars[0], &peer = command.scalars[1];
+  if (elements.kind() != fb::ScalarKind::Constant &&
+      elements.kind() != fb::ScalarKind::Rows)
+    return Status::error("its number of elements is neither a constant nor a "
+                         "multiple of the rows");
+  if (peer.kind() != fb::ScalarKind::Constant || peer.a() < 0 ||
+      peer.a() >= state.plan.pp || peer.a() == body.stage)
+    return Status::error("its peer is no other stage of the plan's " +
+                         std::to_string(state.plan.pp));
+  if (command.updates.size() != 1 ||
+      state.program.updates[command.updates[0]]->collective !=
+          fb::Collective::P2p)
+    return Status::error("it carries out no p2p update");
+  const fb::UpdateT &update = *state.program.updates[command.updates[0]];
+  if (command.axes != update.mesh_axes || !command.stages.empty() ||
+      command.dtype != update.dtype)
+    return Status::error("it disagrees with update '" + update.node_id +
+                         "' on axes, stages or type");
+  int64_t size = sizeOf(command.dtype);
+  return forEachCase(
+      command, [&](const std::vector<int64_t> &scalars, int64_t rows) {
+        if (scalars[0] < 0)
+          return Status::error("its number of elements is " +
+                               std::to_string(scalars[0]));
+        return expectRoom(command, 0, Extent(scalars[0]) * size, rows, true);
+      });
 }
 
 Status EntryVerifier::verifyFlag(const fb::CommandT &command, int depth) {
@@ -385,8 +502,8 @@ Status EntryVerifier::verifyUpdateOf(const fb::CommandT &command,
     return Status::error("it says " + nameOf(update.collective));
   std::set<fb::Axis> ours(command.axes.begin(), command.axes.end());
   std::set<fb::Axis> theirs(update.mesh_axes.begin(), update.mesh_axes.end());
-  if (ours != theirs)
-    return Status::error("it goes over other axes");
+  if (ours != theirs || command.stages != update.stages)
+    return Status::error("it goes over other axes or stages");
   if (tree != (update.reduction_order == fb::Order::Tree))
     return Status::error("its reduction_order is " +
                          nameOf(update.reduction_order));
@@ -413,10 +530,18 @@ Status EntryVerifier::verifyCollective(const fb::CommandT &command) {
                                      : hasLimbs ? 2
                                                 : 1));
   MIXLE_RETURN_IF_ERROR(verifyAxes(command.axes));
+  MIXLE_RETURN_IF_ERROR(verifyStages(state, command.axes, command.stages));
+  if (!command.stages.empty() &&
+      std::find(command.stages.begin(), command.stages.end(), body.stage) ==
+          command.stages.end())
+    return Status::error("stage " + std::to_string(body.stage) +
+                         " is none of those that take part");
   MIXLE_RETURN_IF_ERROR(expectWritable(command, reduces ? 0 : 1));
   int64_t ranks = 1; // at most the world's size
   for (fb::Axis axis : command.axes)
-    ranks *= state.plan.size(static_cast<ParallelAxis>(axis));
+    ranks *= axis == fb::Axis::Pp && !command.stages.empty()
+                 ? static_cast<int64_t>(command.stages.size())
+                 : state.plan.size(static_cast<ParallelAxis>(axis));
 
   if (command.dtype == fb::DataType::I8)
     return Status::error("it exchanges i8");

@@ -67,24 +67,25 @@ class Group:
         self.programs = {}
         self.reference = None
 
-    def program(self, plan):
-        if plan not in self.programs:
+    def program(self, plan, options=()):
+        key = (plan, *options)
+        if key not in self.programs:
             output = self.folder / f"{self.name}-{len(self.programs)}.fbs"
-            compile_program(output, *self.compile_options, "--plan", plan)
-            self.programs[plan] = output
-        return self.programs[plan]
+            compile_program(output, *self.compile_options, "--plan", plan, *options)
+            self.programs[key] = output
+        return self.programs[key]
 
-    def run(self, plan, ranks=None):
-        return train(self.program(plan), *self.run_options, ranks=ranks)
+    def run(self, plan, ranks=None, options=()):
+        return train(self.program(plan, options), *self.run_options, ranks=ranks)
 
     def expected(self):
         if self.reference is None:
             self.reference = self.run("dp_replicate=1")
         return self.reference
 
-    def check(self, plan, ranks=None):
+    def check(self, plan, ranks=None, options=()):
         expected = self.expected().what_plans_share()
-        found = self.run(plan, ranks).what_plans_share()
+        found = self.run(plan, ranks, options).what_plans_share()
         assert len(found) == len(expected)
         for ours, theirs in zip(found, expected):
             assert ours == theirs, f"plan {plan} differs at step {theirs[0]}"
@@ -127,6 +128,46 @@ def test_gpt2_same_bits(gpt2, plan):
 @pytest.mark.parametrize("plan", MPI_PLANS)
 def test_gpt2_same_bits_mpi(gpt2, plan):
     gpt2.check(plan, ranks=world_size(plan))
+
+
+# Stages: one to eight, more than layers too (a layer's halves are stages), fewer
+# microbatches than stages, every schedule; tied embeddings on the first and the
+# last stage.
+PIPELINES = [
+    ("pp=2", []),
+    ("pp=3,microbatches=4", []),
+    ("pp=4,microbatches=8", ["--pipeline-schedule", "gpipe"]),
+    ("pp=4,microbatches=2", ["--pipeline-schedule", "1f1b"]),
+    ("pp=5,microbatches=3,gradient_accumulation_steps=2", ["--pipeline-schedule", "zb-h1"]),
+    ("pp=7,microbatches=16", ["--pipeline-schedule", "zb-h1"]),
+    ("pp=2,microbatches=5", ["--pipeline-schedule", "interleaved", "--pipeline-chunks", 2]),
+    ("pp=3,microbatches=4", ["--pipeline-schedule", "interleaved", "--pipeline-chunks", 3]),
+    ("pp=2,microbatches=4", ["--pipeline-schedule", "zb-h1", "--pipeline-chunks", 2]),
+    ("pp=2,microbatches=4", ["--pipeline-schedule", "gpipe", "--pipeline-chunks", 2]),
+    ("pp=2,microbatches=3", ["--pipeline-split", "h.3"]),
+    ("dp_replicate=2,pp=2,microbatches=3", []),
+    ("dp_replicate=3,pp=2,microbatches=2", ["--pipeline-schedule", "zb-h1"]),
+    ("dp_shard=2,pp=2,microbatches=2", []),
+    ("dp_shard=3,pp=3,microbatches=3", ["--pipeline-schedule", "interleaved", "--pipeline-chunks", 2]),
+    ("tp=2,pp=2,microbatches=4", []),
+    ("tp=3,pp=4,microbatches=4", ["--pipeline-schedule", "gpipe"]),
+    ("dp_replicate=2,dp_shard=2,tp=2,pp=2,microbatches=2", ["--pipeline-schedule", "zb-h1"]),
+]
+
+
+@pytest.mark.parametrize("plan,options", PIPELINES)
+def test_gpt2_pipelines_same_bits(gpt2, plan, options):
+    gpt2.check(plan, options=options)
+
+
+@pytest.mark.skipif(bool(needs_mpirun()), reason=str(needs_mpirun()))
+@pytest.mark.parametrize("plan,options", [
+    ("pp=3,microbatches=4", []),
+    ("dp_replicate=2,pp=2,microbatches=3", ["--pipeline-schedule", "zb-h1"]),
+    ("dp_shard=2,tp=2,pp=2,microbatches=2", []),
+])
+def test_gpt2_pipelines_same_bits_mpi(gpt2, plan, options):
+    gpt2.check(plan, ranks=world_size(plan), options=options)
 
 
 def test_other_seeds_differ(gpt2, text):

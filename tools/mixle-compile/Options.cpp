@@ -16,7 +16,7 @@ static BackendCapabilities cpuCapabilities() {
   BackendCapabilities backend;
   backend.name = "cpu";
   backend.axes = {ParallelAxis::DpReplicate, ParallelAxis::DpShard,
-                  ParallelAxis::Tp};
+                  ParallelAxis::Tp, ParallelAxis::Pp};
   backend.precisions = {"fp32", "fp64"};
   return backend;
 }
@@ -30,11 +30,11 @@ static Status checkPlan(const ParallelPlan &plan, const std::string &precision) 
   const BackendCapabilities backend = cpuCapabilities();
   if (Status status = backend.validate(plan, precision); !status.ok()) {
     ParallelPlan nearest = plan;
-    nearest.pp = nearest.cp = nearest.ep = nearest.etp = 1;
+    nearest.cp = nearest.ep = nearest.etp = 1;
     if (nearest.fields() == plan.fields())
       return status;
     return Status::error(status.message() +
-                         "; it executes dp_replicate, dp_shard and tp: use "
+                         "; it executes dp_replicate, dp_shard, tp and pp: use "
                          "--plan " + nearest.asText());
   }
   int64_t largest = plan.worldSize();
@@ -119,6 +119,28 @@ static Status parseGranules(CompileOptions &options) {
   return Status::success();
 }
 
+static Status checkPipeline(CompileOptions &options) {
+  const std::string &schedule = options.pipelineSchedule;
+  if (schedule != "gpipe" && schedule != "1f1b" && schedule != "interleaved" &&
+      schedule != "zb-h1")
+    return Status::error("--pipeline-schedule: unknown schedule '" + schedule +
+                         "'; known are gpipe, 1f1b, interleaved and zb-h1");
+  int64_t chunks = options.pipelineChunks.value_or(schedule == "interleaved" ? 2 : 1);
+  if (chunks < 1 || chunks > 64)
+    return Status::error("--pipeline-chunks " + std::to_string(chunks) +
+                         " must be from 1 to 64");
+  if (schedule == "interleaved" && chunks == 1)
+    return Status::error("--pipeline-schedule interleaved works on several chunks "
+                         "a rank: give --pipeline-chunks 2 or more, or use 1f1b");
+  if (options.parsedPlan.pp == 1)
+    return Status::success();
+  options.configTexts["pipeline_schedule"] = schedule;
+  options.configNumbers["pipeline_chunks"] = static_cast<double>(chunks);
+  if (!options.pipelineSplit.empty())
+    options.configTexts["pipeline_split"] = options.pipelineSplit;
+  return Status::success();
+}
+
 Status tools::checkOptions(CompileOptions &options) {
   int inputs = !options.model.empty() + !options.estimator.empty() +
                !options.input.empty();
@@ -148,6 +170,7 @@ Status tools::checkOptions(CompileOptions &options) {
     options.configNumbers["max_grad_norm"] = *options.maxGradNorm;
   }
   MIXLE_RETURN_IF_ERROR(parseGranules(options));
+  MIXLE_RETURN_IF_ERROR(checkPipeline(options));
   // Fast mode makes no promise across plans, so its granules follow the plan.
   if (options.numerics == "fast")
     for (const char *factor : {"heads", "ffn", "vocabulary", "components"})

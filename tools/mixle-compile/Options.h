@@ -24,6 +24,9 @@ struct CompileOptions {
   std::string schedule = "constant";
   std::string numerics = "reproducible";
   std::string granules;
+  std::string pipelineSchedule = "1f1b";
+  std::string pipelineSplit; ///< scopes at which stages begin
+  std::optional<int64_t> pipelineChunks;
   std::string precision = "fp32";
   std::string output;
   std::string stopAfter;

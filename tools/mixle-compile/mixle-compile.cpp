@@ -150,6 +150,12 @@ int main(int argc, char **argv) {
                  "constant | linear,warmup=W,total=T | cosine,warmup=W,total=T[,min_ratio=R]");
   app.add_option("--numerics", options.numerics, "reproducible | fast");
   app.add_option("--granules", options.granules, "tokens=64,tensor=8,...");
+  app.add_option("--pipeline-schedule", options.pipelineSchedule,
+                 "gpipe | 1f1b | interleaved | zb-h1: the order in which stages work");
+  app.add_option("--pipeline-chunks", options.pipelineChunks,
+                 "Stages of a rank (virtual stages); interleaved: 2 if not given");
+  app.add_option("--pipeline-split", options.pipelineSplit,
+                 "Scopes at which stages begin, e.g. h.2,h.5; else stages are balanced");
   app.add_option("--precision", options.precision, "fp32 | fp64");
   app.add_option("-o,--output", options.output, "The program file to write");
   app.add_option("--stop-after", options.stopAfter,
