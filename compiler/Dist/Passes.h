@@ -23,9 +23,6 @@ inline constexpr StringLiteral kGlobalTypeAttr = "dist.global_type";
 /// Marks an argument that dp_shard holds as one flat part per rank.
 inline constexpr StringLiteral kFlatShardAttr = "dist.flat_shard";
 
-/// What the CPU backend executes in this version.
-const ::mixle::runtime::BackendCapabilities &cpuBackend();
-
 /// How one dimension of `size` is cut for an axis of `parts` ranks.
 struct Cut {
   int64_t granules;        ///< of the whole dimension
