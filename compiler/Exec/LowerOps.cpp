@@ -1,7 +1,7 @@
 //===- LowerOps.cpp - Library calls and collectives -----------------------===//
 
 #include "compiler/Exec/Lowering.h"
-#include "runtime/comm/GranuleTree.h"
+#include "runtime/base/GranuleTree.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -29,15 +29,24 @@ void EntryLowering::guardCommit() {
   if (commitGuarded)
     return;
   commitGuarded = true;
-  Type i32 = builder.getI32Type();
-  FlatSymbolRefAttr flag = program.buffer("flag.commit", "accumulator", i32, 1, 0);
-  FlatSymbolRefAttr count = persistentFor(
-      "count", {}, {}, RankedTensorType::get({}, builder.getI64Type()));
-  FlatSymbolRefAttr norm = program.buffer("out.gradient_norm", "output",
-                                          builder.getF64Type(), 1, 0);
-  call("check_commit", {count, norm, flag}, {});
-  CommitIfOp::create(builder, entry.getLoc(), flag,
-                     builder.getStringAttr("no_valid_token"));
+  auto guard = [&](StringRef function, FlatSymbolRefAttr value, StringRef name,
+                   StringRef reason) {
+    FlatSymbolRefAttr flag = program.buffer(("flag." + name).str(), "accumulator",
+                                            builder.getI32Type(), 1, 0);
+    call(function, {value, flag}, {});
+    CommitIfOp::create(builder, entry.getLoc(), flag,
+                       builder.getStringAttr(reason));
+  };
+  guard("flag_positive",
+        persistentFor("count", {}, {},
+                      RankedTensorType::get({}, builder.getI64Type())),
+        "tokens", "no_valid_token");
+  // Only clipping has a norm.
+  for (unsigned i = 0; i < entry.getNumResults(); ++i)
+    if (mx::resultRole(entry, i) == "gradient_norm")
+      guard("flag_finite",
+            program.buffer("out.gradient_norm", "output", builder.getF64Type(), 1, 0),
+            "norm", "non_finite_norm");
 }
 
 LogicalResult EntryLowering::lowerOp(Operation *op) {
@@ -106,8 +115,7 @@ LogicalResult EntryLowering::lowerOp(Operation *op) {
         ScalarAttr tokens = dims == 2 ? program.constant(lhs.getDimSize(1)) : program.rows(1);
         call("accumulate_dot" + suffix,
              {acc, buf(o.getLhs()), buf(o.getRhs()),
-              program.buffer("units", "state", builder.getI32Type(), program.numUnits, 0, {}, "units"),
-              program.buffer("amax", "accumulator", builder.getI64Type(), program.numUnits, 0)},
+              program.unitsBuffer(), program.amaxBuffer()},
              {sequences, tokens, program.constant(o.getBlock()),
               program.constant(product(lhs.getShape().drop_front(dims))),
               program.constant(product(rhs.getShape().drop_front(dims))),
@@ -122,8 +130,7 @@ LogicalResult EntryLowering::lowerOp(Operation *op) {
         bind(o.getResult(), acc);
         call("accumulate_rows" + suffix,
              {acc, buf(o.getInput()),
-              program.buffer("units", "state", builder.getI32Type(), program.numUnits, 0, {}, "units"),
-              program.buffer("amax", "accumulator", builder.getI64Type(), program.numUnits, 0)},
+              program.unitsBuffer(), program.amaxBuffer()},
              {countLeading(type, dims),
               program.constant(product(type.getShape().drop_front(dims))),
               program.constant(unit.index)});
@@ -138,8 +145,7 @@ LogicalResult EntryLowering::lowerOp(Operation *op) {
         int64_t dims = o.getIds().getType().getRank();
         call("accumulate_scatter" + suffix,
              {acc, buf(o.getIds()), buf(o.getUpdates()),
-              program.buffer("units", "state", builder.getI32Type(), program.numUnits, 0, {}, "units"),
-              program.buffer("amax", "accumulator", builder.getI64Type(), program.numUnits, 0)},
+              program.unitsBuffer(), program.amaxBuffer()},
              {count(o.getIds().getType()),
               program.constant(product(type.getShape().drop_front(dims))), offset,
               valid, program.constant(unit.index)});
@@ -183,7 +189,7 @@ LogicalResult EntryLowering::lowerOp(Operation *op) {
         bind(o.getResult(), scratch(o.getType()));
         call("resolve" + suffix,
              {buf(o.getAccumulator()),
-              program.buffer("units", "state", builder.getI32Type(), program.numUnits, 0, {}, "units"),
+              program.unitsBuffer(),
               buf(o.getCount()), buf(o.getResult())},
              {count(o.getType()), program.constant(unitOf(o.getOfAttr()).index)});
         return success();

@@ -94,6 +94,14 @@ FlatSymbolRefAttr ProgramLowering::buffer(StringRef name, StringRef kind,
   return reference;
 }
 
+FlatSymbolRefAttr ProgramLowering::unitsBuffer() {
+  return buffer("units", "state", builder.getI32Type(), numUnits, 0, {}, "units");
+}
+
+FlatSymbolRefAttr ProgramLowering::amaxBuffer() {
+  return buffer("amax", "accumulator", builder.getI64Type(), numUnits, 0);
+}
+
 FlatSymbolRefAttr ProgramLowering::uniqueKernel(KernelOp kernel) {
   // Two kernels are one if they print alike but for the name.
   std::string text;
@@ -344,10 +352,8 @@ LogicalResult EntryLowering::lower() {
   if (name == "step") {
     // Units first: does the window have to be accumulated again?
     Type i32 = builder.getI32Type();
-    FlatSymbolRefAttr units = program.buffer("units", "state", i32,
-                                             program.numUnits, 0, {}, "units");
-    FlatSymbolRefAttr amax =
-        program.buffer("amax", "accumulator", builder.getI64Type(), program.numUnits, 0);
+    FlatSymbolRefAttr units = program.unitsBuffer();
+    FlatSymbolRefAttr amax = program.amaxBuffer();
     FlatSymbolRefAttr rerun = program.buffer("flag.rerun", "accumulator", i32, 1, 0);
     FlatSymbolRefAttr finite = program.buffer("flag.finite", "accumulator", i32, 1, 0);
     NamedAttrList fields;

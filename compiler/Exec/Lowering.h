@@ -32,6 +32,10 @@ public:
   FlatSymbolRefAttr buffer(StringRef name, StringRef kind, Type element,
                            int64_t fixed, int64_t perRow,
                            StringRef parameter = {}, StringRef slot = {});
+  /// Every accumulator's unit, int32, and the largest magnitude seen of what is
+  /// to be summed in it, int64.
+  FlatSymbolRefAttr unitsBuffer();
+  FlatSymbolRefAttr amaxBuffer();
   /// The kernel with this body, compiled once for all who launch it. Takes
   /// `kernel` over; returns its name.
   FlatSymbolRefAttr uniqueKernel(KernelOp kernel);
