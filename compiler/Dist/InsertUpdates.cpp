@@ -126,7 +126,7 @@ struct InsertUpdatesPass
   }
 
   /// The logical name of a value, for node ids and payloads.
-  std::string nameOf(mx::EntryOp entry, Value value, StringRef merge) {
+  std::string nameOf(mx::EntryOp entry, Value value) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       unsigned index = argument.getArgNumber();
       if (FlatSymbolRefAttr of = mx::argumentOf(entry, index))
@@ -185,7 +185,7 @@ struct InsertUpdatesPass
                                    : "activation";
     if (gradient && getOperation().getKind() == "estimation")
       payload = "sufficient_statistic";
-    std::string id = nameOf(entry, value, merge);
+    std::string id = nameOf(entry, value);
     Placement whole = placement;
     whole.partial.clear();
     whole.merge = "";

@@ -1,6 +1,7 @@
 //===- LowerEstimation.cpp - Library calls of Gaussian mixtures -----------===//
 
 #include "compiler/Exec/Lowering.h"
+#include "runtime/training/data/MixtureSpec.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -71,13 +72,25 @@ LogicalResult EntryLowering::lowerEstimation(Operation *op) {
         bind(o.getResult(), scratch(o.getType()));
         call("resolve_sum_f64",
              {buf(o.getAccumulator()),
-              program.buffer("units", "state", builder.getI32Type(),
-                             program.numUnits, 0, {}, "units"),
+              program.unitsBuffer(),
               buf(o.getResult())},
              {count(o.getType()), constant(unitOf(o.getOfAttr()).index)});
         return success();
       })
-      .Case([&](mx::MixtureStepOp o) {
+      .Case([&](mx::MixtureStepOp o) -> LogicalResult {
+        auto spec = ::mixle::runtime::MixtureSpec::parseText(o.getSpec().str(),
+                                                             "its spec");
+        if (!spec.ok())
+          return o.emitError(spec.status().message());
+        const bool full = o.getCovariances().getType().getRank() == 3;
+        if (spec->components != globalType(o.getMeans()).getDimSize(0) ||
+            spec->shape.dim != size(o.getMeans(), 1) || spec->shape.full != full)
+          return o.emitError("its spec is of ")
+                 << spec->components << " components of dim " << spec->shape.dim
+                 << " with " << (spec->shape.full ? "full" : "diagonal")
+                 << " covariances; its means are "
+                 << globalType(o.getMeans()) << " and its covariances "
+                 << (full ? "full" : "diagonal");
         auto [valid, first] = owned(o.getMeans(), 0);
         for (Value result : o->getResults())
           bind(result, scratch(result.getType()));
