@@ -14,19 +14,6 @@ using namespace mlir;
 using namespace mlir::dist;
 namespace rt = ::mixle::runtime;
 
-const rt::BackendCapabilities &mlir::dist::cpuBackend() {
-  static const rt::BackendCapabilities backend = [] {
-    rt::BackendCapabilities b;
-    b.name = "cpu";
-    b.axes = {rt::ParallelAxis::DpReplicate, rt::ParallelAxis::DpShard,
-              rt::ParallelAxis::Tp, rt::ParallelAxis::Pp};
-    b.precisions = {"fp32", "fp64"};
-    b.distributedOptimizer = true;
-    return b;
-  }();
-  return backend;
-}
-
 namespace {
 
 struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
@@ -40,7 +27,7 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
       return signalPassFailure();
     }
     rt::ParallelPlan parallel = parsed.take();
-    if (rt::Status status = cpuBackend().validate(parallel, precision); !status) {
+    if (rt::Status status = rt::cpuBackend().validate(parallel, precision); !status) {
       program.emitError(status.message());
       return signalPassFailure();
     }
@@ -120,6 +107,12 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
           if (fits(parts, ignored))
             works.push_back(parts);
         Cut cut = cutDimension(program, factor, size, tp);
+        // No number of granules gives every rank one.
+        if (tp > size)
+          return program.emitError()
+                 << "backend cpu: tp=" << tp << " is more than the " << size
+                 << " of '" << factor << "', of which every rank needs one; use tp = "
+                 << list(works);
         if (inside)
           return program.emitError()
                  << "backend cpu: tp=" << tp << " cuts inside a granule of '"

@@ -23,9 +23,6 @@ inline constexpr StringLiteral kGlobalTypeAttr = "dist.global_type";
 /// Marks an argument that dp_shard holds as one flat part per rank.
 inline constexpr StringLiteral kFlatShardAttr = "dist.flat_shard";
 
-/// What the CPU backend executes in this version.
-const ::mixle::runtime::BackendCapabilities &cpuBackend();
-
 /// The stages on which an op runs, or that hold a parameter; absent where that
 /// follows from its users. Of a transfer: from, to.
 inline constexpr StringLiteral kStagesAttr = "dist.stages";

@@ -31,7 +31,6 @@ CallEffects effectsOf(StringRef function) {
       .Case("clip_coefficient", {b1 | b2, 0})
       .Case("schedule", {b1 | b2 | b3, 0})
       .Case("decide_units", {b0 | b2 | b3, b0})
-      .Case("check_commit", {b2, 0})
       .Case("attention", {b1 | b2 | b3, 0})
       .Case("attention_grad", {b5, 0})
       .Cases({"initialize_parameter", "initialize_units"}, {b0, 0})
@@ -39,7 +38,7 @@ CallEffects effectsOf(StringRef function) {
       .Case("mixture_forms", {b5 | 64 | 128 | 256, 0})
       .Case("mixture_scores", {b5, b5})
       .Case("mixture_step", {128 | 256 | 512, 0})
-      .Cases({"mixture_status", "flag_zero"}, {b1, 0})
+      .Cases({"mixture_status", "flag_zero", "flag_positive", "flag_finite"}, {b1, 0})
       .Case("resolve_sum", {b2, 0})
       // What is not known is taken to read and write everything.
       .Default({~0u, ~0u});

@@ -1,8 +1,6 @@
 //===- Decompose.cpp - Composites over a row into splittable parts --------===//
 
 #include "compiler/Mixle/Passes.h"
-#include "mlir/IR/Dominance.h"
-#include "mlir/Transforms/CSE.h"
 
 namespace mlir::mixle {
 #define GEN_PASS_DEF_DECOMPOSE

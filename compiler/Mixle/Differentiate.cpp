@@ -1,7 +1,6 @@
 //===- Differentiate.cpp - Reverse-mode differentiation of @loss ----------===//
 
 #include "compiler/Mixle/Passes.h"
-#include "mlir/IR/IRMapping.h"
 
 namespace mlir::mixle {
 #define GEN_PASS_DEF_DIFFERENTIATE

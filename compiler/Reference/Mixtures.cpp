@@ -192,6 +192,14 @@ static LogicalResult mixtureStep(MixtureStepOp op, Frame &frame) {
   if (spec->shape.dim != means.shape[1] ||
       spec->shape.full != (covariances.rank() == 3))
     return frame.fail() << "has a spec of another shape than its operands";
+  // Part of a mixture does not say which part it is.
+  const int64_t components = means.shape[0];
+  const bool named =
+      !spec->rules.fixedWeights.empty() || !spec->rules.priorWeights.empty();
+  if (components > spec->components || (named && components != spec->components))
+    return frame.fail() << "has " << components << " components, its spec "
+                        << spec->components
+                        << (named ? " with a weight for each" : "");
   rt::MixtureFrame at{frame.get(op.getAnchor()).reals.data(),
                       frame.get(op.getScale()).reals.data()};
   int64_t f = spec->shape.features(), c = spec->shape.covarianceSize();

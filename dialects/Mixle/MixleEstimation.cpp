@@ -167,63 +167,77 @@ INFER_AND_VERIFY(MixtureStatusOp)
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Rows and components are free; dimensions and features are needed whole.
-struct MixtureFactors {
+/// Names of the dimensions of mixture ops. Rows and components are free (or
+/// merged), dimensions and features are needed whole.
+enum MixtureDim { kRows, kComponents, kDim, kDim2, kFeatures, kNumMixtureDims };
+
+/// A rule whose factors are made when a dimension first stands somewhere.
+struct MixtureRule {
   PlacementRule rule;
-  int rows, components, dim, dim2, features;
-  MixtureFactors(Merge components_ = Merge::None) {
-    rows = rule.addFactor();
-    components = rule.addFactor(components_);
-    dim = rule.addFactor(Merge::None, /*splittable=*/false);
-    dim2 = rule.addFactor(Merge::None, /*splittable=*/false);
-    features = rule.addFactor(Merge::None, /*splittable=*/false);
-  }
-  MixtureFactors &operand(ArrayRef<int> dims) {
-    rule.operands.emplace_back(dims);
+
+  explicit MixtureRule(Merge components = Merge::None)
+      : componentsMerge(components) {}
+  MixtureRule &operand(ArrayRef<MixtureDim> dims) {
+    rule.operands.push_back(factors(dims));
     return *this;
   }
-  MixtureFactors &result(ArrayRef<int> dims) {
-    rule.results.emplace_back(dims);
+  MixtureRule &result(ArrayRef<MixtureDim> dims) {
+    rule.results.push_back(factors(dims));
     return *this;
   }
-  SmallVector<int> covariance(bool full) {
-    SmallVector<int> dims = {components, dim};
+  static SmallVector<MixtureDim> covariance(bool full) {
+    SmallVector<MixtureDim> dims = {kComponents, kDim};
     if (full)
-      dims.push_back(dim2);
+      dims.push_back(kDim2);
     return dims;
   }
+
+private:
+  SmallVector<int> factors(ArrayRef<MixtureDim> dims) {
+    SmallVector<int> ids;
+    for (MixtureDim dim : dims) {
+      if (known[dim] < 0)
+        known[dim] = rule.addFactor(
+            dim == kComponents ? componentsMerge : Merge::None,
+            /*splittable=*/dim == kRows || dim == kComponents);
+      ids.push_back(known[dim]);
+    }
+    return ids;
+  }
+  Merge componentsMerge;
+  int known[kNumMixtureDims] = {-1, -1, -1, -1, -1};
 };
 } // namespace
 
 PlacementRule MixtureFeaturesOp::getPlacementRule() {
-  MixtureFactors f;
-  f.operand({f.rows, f.dim}).operand({f.dim}).operand({f.dim});
-  return f.result({f.rows, f.features}).rule;
+  MixtureRule f;
+  f.operand({kRows, kDim}).operand({kDim}).operand({kDim});
+  return f.result({kRows, kFeatures}).rule;
 }
 
 PlacementRule MixtureFormsOp::getPlacementRule() {
-  MixtureFactors f;
-  f.operand({f.components})
-      .operand({f.components, f.dim})
+  MixtureRule f;
+  f.operand({kComponents})
+      .operand({kComponents, kDim})
       .operand(f.covariance(getFull()))
-      .operand({f.dim})
-      .operand({f.dim});
-  return f.result({f.components, f.features})
+      .operand({kDim})
+      .operand({kDim});
+  return f.result({kComponents, kFeatures})
       .result(f.covariance(getFull()))
-      .result({f.components})
-      .result({f.components})
+      .result({kComponents})
+      .result({kComponents})
       .rule;
 }
 
 PlacementRule CentredScoresOp::getPlacementRule() {
-  MixtureFactors f;
-  f.operand({f.rows, f.components})
-      .operand({f.rows, f.dim})
-      .operand({f.components, f.dim})
+  MixtureRule f;
+  f.operand({kRows, kComponents})
+      .operand({kRows, kDim})
+      .operand({kComponents, kDim})
       .operand(f.covariance(getFull()))
-      .operand({f.components})
-      .operand({f.components});
-  return f.result({f.rows, f.components}).rule;
+      .operand({kComponents})
+      .operand({kComponents});
+  return f.result({kRows, kComponents}).rule;
 }
 
 Cost CentredScoresOp::getCost() {
@@ -245,22 +259,22 @@ PlacementRule ResolveSumOp::getPlacementRule() {
 }
 
 PlacementRule MixtureStepOp::getPlacementRule() {
-  MixtureFactors f;
+  MixtureRule f;
   bool full = getCovariances().getType().getRank() == 3;
-  f.operand({f.components, f.features})
+  f.operand({kComponents, kFeatures})
       .operand({})
-      .operand({f.dim})
-      .operand({f.dim})
-      .operand({f.components})
-      .operand({f.components, f.dim})
+      .operand({kDim})
+      .operand({kDim})
+      .operand({kComponents})
+      .operand({kComponents, kDim})
       .operand(f.covariance(full));
-  return f.result({f.components})
-      .result({f.components, f.dim})
+  return f.result({kComponents})
+      .result({kComponents, kDim})
       .result(f.covariance(full))
       .rule;
 }
 
 PlacementRule MixtureStatusOp::getPlacementRule() {
-  MixtureFactors f(Merge::Max);
+  MixtureRule f(Merge::Max);
   return f.operand(f.covariance(getFull())).result({}).rule;
 }

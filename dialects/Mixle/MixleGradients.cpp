@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Mixle/Mixle.h"
-#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace mlir::mixle;
@@ -324,9 +323,8 @@ static Value dotOperandGradient(DotGeneralOp op, OpBuilder &builder,
   SmallVector<int64_t> resultBatch =
       llvm::to_vector(llvm::seq<int64_t>(0, numBatch));
 
-  // Either operand order gives the same products. The parameter-like operand
-  // (static shape) goes second when contracting rows away from neither; the
-  // gradient of a second operand keeps its own layout: other^T x cotangent.
+  // Of the left operand: cotangent x other; of the right one: other x cotangent,
+  // so that free dimensions come out in the order of their operand.
   DotGeneralOp product;
   SmallVector<int64_t> order; // for each dimension made, the one of `self`
   for (int64_t d : batch)

@@ -339,6 +339,19 @@ Status BackendCapabilities::validate(const ParallelPlan &plan,
   return Status::success();
 }
 
+const BackendCapabilities &cpuBackend() {
+  static const BackendCapabilities backend = [] {
+    BackendCapabilities b;
+    b.name = "cpu";
+    b.axes = {ParallelAxis::DpReplicate, ParallelAxis::DpShard, ParallelAxis::Tp,
+              ParallelAxis::Pp};
+    b.precisions = {"fp32", "fp64"};
+    b.distributedOptimizer = true;
+    return b;
+  }();
+  return backend;
+}
+
 //===----------------------------------------------------------------------===//
 // Coordinates
 //===----------------------------------------------------------------------===//

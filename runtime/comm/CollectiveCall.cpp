@@ -29,29 +29,29 @@ std::string listCounts(const std::vector<int64_t> &counts) {
 uint64_t CollectiveCall::agreement() const {
   uint64_t state = mix(1, static_cast<uint64_t>(kind));
   switch (kind) {
-  case CollectiveKind::allReduce:
-  case CollectiveKind::reduceScatter:
+  case CollectiveOp::allReduce:
+  case CollectiveOp::reduceScatter:
     state = mix(state, static_cast<uint64_t>(type));
     state = mix(state, static_cast<uint64_t>(op));
     return mix(state, static_cast<uint64_t>(count));
-  case CollectiveKind::allGather:
+  case CollectiveOp::allGather:
     return mix(state, static_cast<uint64_t>(count));
-  case CollectiveKind::broadcast:
+  case CollectiveOp::broadcast:
     state = mix(state, static_cast<uint64_t>(root));
     return mix(state, static_cast<uint64_t>(count));
-  case CollectiveKind::allGatherV:
+  case CollectiveOp::allGatherV:
     for (int64_t bytes : *recvCounts)
       state = mix(state, static_cast<uint64_t>(bytes));
     return state;
-  case CollectiveKind::allToAllV:
-  case CollectiveKind::barrier:
+  case CollectiveOp::allToAllV:
+  case CollectiveOp::barrier:
     break;
   }
   return state;
 }
 
 uint64_t CollectiveCall::pairing(int index) const {
-  if (kind != CollectiveKind::allToAllV)
+  if (kind != CollectiveOp::allToAllV)
     return 0;
   auto term = [](uint64_t from, uint64_t to, int64_t bytes) {
     return mix(mix(mix(2, from), to), static_cast<uint64_t>(bytes));
@@ -66,23 +66,23 @@ uint64_t CollectiveCall::pairing(int index) const {
 
 std::string CollectiveCall::describe() const {
   switch (kind) {
-  case CollectiveKind::allReduce:
+  case CollectiveOp::allReduce:
     return std::string("all_reduce(") + toString(op) + " of " +
            std::to_string(count) + " " + toString(type) + ")";
-  case CollectiveKind::reduceScatter:
+  case CollectiveOp::reduceScatter:
     return std::string("reduce_scatter(") + toString(op) + " of " +
            std::to_string(count) + " " + toString(type) + " per rank)";
-  case CollectiveKind::allGather:
+  case CollectiveOp::allGather:
     return "all_gather(" + std::to_string(count) + " bytes per rank)";
-  case CollectiveKind::allGatherV:
+  case CollectiveOp::allGatherV:
     return "all_gather(" + listCounts(*recvCounts) + " bytes)";
-  case CollectiveKind::allToAllV:
+  case CollectiveOp::allToAllV:
     return "all_to_all(sends " + listCounts(*sendCounts) + " bytes, expects " +
            listCounts(*recvCounts) + ")";
-  case CollectiveKind::broadcast:
+  case CollectiveOp::broadcast:
     return "broadcast(" + std::to_string(count) + " bytes from member " +
            std::to_string(root) + ")";
-  case CollectiveKind::barrier:
+  case CollectiveOp::barrier:
     return "barrier";
   }
   return "";

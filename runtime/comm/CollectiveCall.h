@@ -13,7 +13,7 @@
 
 namespace mixle::runtime {
 
-enum class CollectiveKind : uint8_t {
+enum class CollectiveOp : uint8_t {
   allReduce,
   reduceScatter,
   allGather,
@@ -24,7 +24,7 @@ enum class CollectiveKind : uint8_t {
 };
 
 struct CollectiveCall {
-  CollectiveKind kind = CollectiveKind::barrier;
+  CollectiveOp kind = CollectiveOp::barrier;
   DataType type = DataType::bytes;
   ReduceOp op = ReduceOp::sum;
   /// allReduce: elements. reduceScatter: elements per rank. allGather: bytes

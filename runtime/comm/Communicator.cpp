@@ -174,7 +174,7 @@ Status Communicator::allReduce(Group &group, const CommandContext &context,
   if (!problem.empty())
     return refuse("all_reduce", context, problem);
   CollectiveCall call;
-  call.kind = CollectiveKind::allReduce;
+  call.kind = CollectiveOp::allReduce;
   call.type = type;
   call.op = op;
   call.count = count;
@@ -203,7 +203,7 @@ Status Communicator::reduceScatter(Group &group, const CommandContext &context,
   if (out != own && overlaps(in, block * group.size(), out, block))
     return refuse("reduce_scatter", context, overlapProblem);
   CollectiveCall call;
-  call.kind = CollectiveKind::reduceScatter;
+  call.kind = CollectiveOp::reduceScatter;
   call.type = type;
   call.op = op;
   call.count = countPerRank;
@@ -228,7 +228,7 @@ Status Communicator::allGather(Group &group, const CommandContext &context,
   if (in != own && overlaps(in, bytesPerRank, out, bytesPerRank * group.size()))
     return refuse("all_gather", context, overlapProblem);
   CollectiveCall call;
-  call.kind = CollectiveKind::allGather;
+  call.kind = CollectiveOp::allGather;
   call.count = bytesPerRank;
   call.in = in;
   call.out = out;
@@ -260,7 +260,7 @@ Status Communicator::allGatherV(Group &group, const CommandContext &context,
   if (!problem.empty())
     return refuse("all_gather", context, problem);
   CollectiveCall call;
-  call.kind = CollectiveKind::allGatherV;
+  call.kind = CollectiveOp::allGatherV;
   call.count = bytes;
   call.in = in;
   call.out = out;
@@ -295,7 +295,7 @@ Status Communicator::allToAllV(Group &group, const CommandContext &context,
   for (int peer = 0; peer < group.size(); ++peer)
     others += peer == self ? 0 : sendCounts[peer];
   CollectiveCall call;
-  call.kind = CollectiveKind::allToAllV;
+  call.kind = CollectiveOp::allToAllV;
   call.in = in;
   call.out = out;
   call.sendCounts = &sendCounts;
@@ -319,7 +319,7 @@ Status Communicator::broadcast(Group &group, const CommandContext &context,
   if (!problem.empty())
     return refuse("broadcast", context, problem);
   CollectiveCall call;
-  call.kind = CollectiveKind::broadcast;
+  call.kind = CollectiveOp::broadcast;
   call.count = bytes;
   call.root = root;
   call.in = call.out = buffer;

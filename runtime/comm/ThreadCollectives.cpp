@@ -34,17 +34,17 @@ void copyBytes(void *to, const void *from, int64_t bytes) {
 /// Bytes of this rank's input that others read; all members agree on it.
 int64_t inputBytes(const CollectiveCall &call, int members) {
   switch (call.kind) {
-  case CollectiveKind::allReduce:
+  case CollectiveOp::allReduce:
     return call.count * sizeOf(call.type);
-  case CollectiveKind::reduceScatter:
+  case CollectiveOp::reduceScatter:
     return call.count * sizeOf(call.type) * members;
-  case CollectiveKind::allGather:
-  case CollectiveKind::broadcast:
+  case CollectiveOp::allGather:
+  case CollectiveOp::broadcast:
     return call.count;
-  case CollectiveKind::barrier:
+  case CollectiveOp::barrier:
     return 0;
-  case CollectiveKind::allGatherV:
-  case CollectiveKind::allToAllV:
+  case CollectiveOp::allGatherV:
+  case CollectiveOp::allToAllV:
     break; // differs between members: never through the slots
   }
   return slotBytes + 1;
@@ -80,7 +80,7 @@ Status ThreadCommunicator::runCollective(Group &base,
   slot.context = context;
   bool throughSlots = inputBytes(call, group.size()) <= slotBytes;
   bool gives =
-      call.kind != CollectiveKind::broadcast || call.root == group.index();
+      call.kind != CollectiveOp::broadcast || call.root == group.index();
   if (throughSlots && gives)
     copyBytes(slot.payload.data(), call.in, inputBytes(call, group.size()));
   state.arrivals[group.index()].store(sequence, std::memory_order_release);
@@ -91,7 +91,7 @@ Status ThreadCommunicator::runCollective(Group &base,
   inputs.clear();
   for (const ThreadSlot &member : slots)
     inputs.push_back(throughSlots ? member.payload.data() : member.call.in);
-  if (throughSlots && call.kind == CollectiveKind::allReduce) {
+  if (throughSlots && call.kind == CollectiveOp::allReduce) {
     reduce(call.out, inputs.data(), group.size(), call.count, call.type,
            call.op);
     return Status::success();
@@ -141,7 +141,7 @@ Status ThreadCommunicator::checkCalls(ThreadGroup &group,
   uint64_t pairing = 0;
   for (const ThreadSlot &slot : slots)
     match &= slot.agreement == slots.front().agreement;
-  if (match && call.kind == CollectiveKind::allToAllV) {
+  if (match && call.kind == CollectiveOp::allToAllV) {
     for (size_t i = 0; i < slots.size(); ++i)
       pairing += slots[i].call.pairing(static_cast<int>(i));
     match = pairing == 0;
@@ -170,35 +170,35 @@ void ThreadCommunicator::exchange(ThreadGroup &group,
     return static_cast<const char *>(inputs[member]);
   };
   switch (call.kind) {
-  case CollectiveKind::allReduce:
+  case CollectiveOp::allReduce:
     return allReduceSlices(group, call);
-  case CollectiveKind::reduceScatter: {
+  case CollectiveOp::reduceScatter: {
     int64_t offset = self * call.count * sizeOf(call.type);
     for (int member = 0; member < group.size(); ++member)
       inputs[member] = input(member) + offset;
     return reduce(out, inputs.data(), group.size(), call.count, call.type,
                   call.op);
   }
-  case CollectiveKind::allGather:
+  case CollectiveOp::allGather:
     for (int member = 0; member < group.size(); ++member)
       copyBytes(out + member * call.count, input(member), call.count);
     return;
-  case CollectiveKind::allGatherV:
+  case CollectiveOp::allGatherV:
     for (int member = 0; member < group.size(); ++member)
       copyBytes(out + (*call.recvOffsets)[member], input(member),
                 (*call.recvCounts)[member]);
     return;
-  case CollectiveKind::allToAllV:
+  case CollectiveOp::allToAllV:
     for (int member = 0; member < group.size(); ++member)
       copyBytes(out + (*call.recvOffsets)[member],
                 input(member) + (*slots[member].call.sendOffsets)[self],
                 (*call.recvCounts)[member]);
     return;
-  case CollectiveKind::broadcast:
+  case CollectiveOp::broadcast:
     if (self != call.root)
       copyBytes(out, input(call.root), call.count);
     return;
-  case CollectiveKind::barrier:
+  case CollectiveOp::barrier:
     return;
   }
 }

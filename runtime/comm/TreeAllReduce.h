@@ -15,7 +15,7 @@
 #define MIXLE_RUNTIME_COMM_TREEALLREDUCE_H
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/GranuleTree.h"
+#include "runtime/base/GranuleTree.h"
 
 namespace mixle::runtime {
 

@@ -47,7 +47,7 @@ struct EntryInputs {
 struct EntryResult {
   /// False when a commit_if ended it: state is unchanged.
   bool committed = true;
-  /// What that commit_if says: "no_valid_token", "non_finite", ...
+  /// What that commit_if says: "no_valid_token", "non_finite_norm", ...
   std::string reason;
   /// More about it, where the command that set the flag knows (the first
   /// parameter whose gradient is not finite); may be empty.

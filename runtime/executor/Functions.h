@@ -48,7 +48,8 @@
 //     the program's precision) by max_blocks and
 //     one_token_blocks of the program's table. finite = 0, units unchanged and
 //     rerun = 0 where a pattern is not finite.
-//   check_commit        count i64, norm f64, flag i32: count > 0, norm finite
+//   flag_positive       value i64, flag i32: value > 0
+//   flag_finite         value f64, flag i32: value is finite
 //   attention           qkv, out, reference i32, normalizer; rows tokens heads
 //                       head_dim causal key_granules; scale
 //   attention_grad      qkv, out, reference i32, normalizer, dout, dqkv; same

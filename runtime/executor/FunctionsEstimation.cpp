@@ -30,6 +30,15 @@ Status checkOwned(int64_t owned, int64_t components) {
   return Status::success();
 }
 
+/// A rank beyond the last component has its offset there and owns none.
+Status checkRange(int64_t first, int64_t owned, int64_t total) {
+  if (owned > 0 && (owned > total || first > total - owned))
+    return Status::error("components " + std::to_string(first) + " to " +
+                         std::to_string(first + owned) + " of a mixture of " +
+                         std::to_string(total));
+  return Status::success();
+}
+
 struct Features {
   enum { M, D, Full };
 
@@ -126,13 +135,7 @@ struct MixtureStep {
     MIXLE_ASSIGN_OR_RETURN(MixtureSpec spec,
                            MixtureSpec::parseText(*call.text, "text"));
     MIXLE_RETURN_IF_ERROR(checkOwned(s[Owned], s[K]));
-    if (s[Owned] > spec.components || s[First] > spec.components - s[Owned])
-      // A rank beyond the last component has its offset there and owns none.
-      if (s[Owned] > 0)
-        return Status::error("components " + std::to_string(s[First]) + " to " +
-                             std::to_string(s[First] + s[Owned]) +
-                             " of a mixture of " +
-                             std::to_string(spec.components));
+    MIXLE_RETURN_IF_ERROR(checkRange(s[First], s[Owned], spec.components));
     Extent k = s[K];
     touched[0] = k * spec.shape.features();
     touched[1] = 1;
@@ -175,6 +178,8 @@ struct MixtureStatus {
   static Status check(const CallArguments &call, Extent *touched) {
     const int64_t *s = call.scalars;
     MIXLE_RETURN_IF_ERROR(checkOwned(s[Owned], s[K]));
+    // Else a status could be 0 for a component that is there.
+    MIXLE_RETURN_IF_ERROR(checkRange(s[First], s[Owned], s[Total]));
     touched[0] = Extent(s[K]) * shapeOf(s[D], s[Full]).covarianceSize();
     touched[1] = 1;
     return Status::success();

@@ -29,7 +29,7 @@ Status checkGranules(int64_t granules, int64_t first, int64_t owned) {
 int64_t partialsOf(int64_t granules, int64_t first, int64_t owned) {
   if (owned == granules)
     return 1;
-  return static_cast<int64_t>(ownedSubtrees(granules, first, owned).size());
+  return static_cast<int64_t>(maximalSubtrees(first, first + owned, granules).size());
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,9 +144,7 @@ template <typename T> struct CombineGranules {
   static T sumOf(const T *values, int64_t count) {
     if (count == 1)
       return values[0];
-    int64_t left = 1;
-    while (left * 2 < count)
-      left *= 2;
+    int64_t left = treeSplit(count);
     return sumOf(values, left) + sumOf(values + left, count - left);
   }
 
@@ -155,10 +153,11 @@ template <typename T> struct CombineGranules {
     const T *sums = call.at<const T>(0);
     T *out = call.at<T>(1);
     for (const Subtree &subtree :
-         ownedSubtrees(s[Granules], s[FirstGranule], s[OwnedGranules])) {
-      const T *column = sums + (subtree.first - s[FirstGranule]);
+         maximalSubtrees(s[FirstGranule], s[FirstGranule] + s[OwnedGranules],
+                         s[Granules])) {
+      const T *column = sums + (subtree.begin - s[FirstGranule]);
       for (int64_t m = 0; m < s[M]; ++m)
-        *out++ = sumOf(column + m * s[Columns], subtree.count);
+        *out++ = sumOf(column + m * s[Columns], subtree.size());
     }
     return Status::success();
   }

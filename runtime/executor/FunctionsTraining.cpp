@@ -239,15 +239,24 @@ struct Advance {
   }
 };
 
-struct CheckCommit {
+struct FlagPositive {
   static Status check(const CallArguments &, Extent *touched) {
-    touched[0] = touched[1] = touched[2] = 1;
+    touched[0] = touched[1] = 1;
     return Status::success();
   }
   static Status execute(const FunctionCall &call) {
-    int64_t count = *call.at<const int64_t>(0);
-    double norm = *call.at<const double>(1);
-    *call.at<int32_t>(2) = count > 0 && std::isfinite(norm);
+    *call.at<int32_t>(1) = *call.at<const int64_t>(0) > 0;
+    return Status::success();
+  }
+};
+
+struct FlagFinite {
+  static Status check(const CallArguments &, Extent *touched) {
+    touched[0] = touched[1] = 1;
+    return Status::success();
+  }
+  static Status execute(const FunctionCall &call) {
+    *call.at<int32_t>(1) = std::isfinite(*call.at<const double>(0));
     return Status::success();
   }
 };
@@ -427,15 +436,20 @@ void detail::addTrainingFunctions(FunctionTable &table) {
                    false,
                    DecideUnits::check,
                    DecideUnits::execute});
-  table.push_back({"check_commit",
-                   {{"count", DataType::I64},
-                    {"norm", DataType::F64},
-                    {"flag", DataType::I32, true}},
+  table.push_back({"flag_positive",
+                   {{"value", DataType::I64}, {"flag", DataType::I32, true}},
                    {},
                    {},
                    false,
-                   CheckCommit::check,
-                   CheckCommit::execute});
+                   FlagPositive::check,
+                   FlagPositive::execute});
+  table.push_back({"flag_finite",
+                   {{"value", DataType::F64}, {"flag", DataType::I32, true}},
+                   {},
+                   {},
+                   false,
+                   FlagFinite::check,
+                   FlagFinite::execute});
 }
 
 } // namespace mixle::runtime

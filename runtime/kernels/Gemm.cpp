@@ -28,26 +28,6 @@ constexpr int64_t blockBytes = 192 << 10; // of A, in the second cache
 constexpr int64_t pieceBytes = 24 << 10;  // of a panel of B, in the first cache
 constexpr int64_t blockTiles = 16;        // tiles down a block of rows
 
-int64_t largestPowerBelow(int64_t n) {
-  int64_t p = 1;
-  while (p * 2 < n)
-    p *= 2;
-  return p;
-}
-
-void collectSubtrees(int64_t lo, int64_t n, int64_t first, int64_t last,
-                     std::vector<Subtree> &out) {
-  if (first >= lo + n || last <= lo)
-    return;
-  if (first <= lo && lo + n <= last) {
-    out.push_back({lo, n});
-    return;
-  }
-  const int64_t left = largestPowerBelow(n);
-  collectSubtrees(lo, left, first, last, out);
-  collectSubtrees(lo + left, n - left, first, last, out);
-}
-
 /// The steps of all subtrees that the rank owns, one after the other.
 /// `firstSteps` receives where each subtree begins, and the end.
 std::vector<DotStep> planSteps(const Contraction &c,
@@ -68,8 +48,8 @@ std::vector<DotStep> planSteps(const Contraction &c,
   for (const Subtree &subtree : subtrees) {
     firstSteps.push_back(steps.size());
     int32_t pending = 0;
-    for (int64_t i = 0; i < subtree.count; ++i) {
-      const int64_t g = subtree.first - c.firstGranule + i;
+    for (int64_t i = 0; i < subtree.size(); ++i) {
+      const int64_t g = subtree.begin - c.firstGranule + i;
       const int64_t begin = std::min(g * c.granuleSize, c.length);
       const int64_t end = std::min(begin + c.granuleSize, c.length);
       const int64_t run = (end - begin) * c.inner;
@@ -92,7 +72,7 @@ std::vector<DotStep> planSteps(const Contraction &c,
       }
       DotStep &step = steps.back();
       step.ends = true;
-      step.completes = i + 1 == subtree.count;
+      step.completes = i + 1 == subtree.size();
       step.merges = 0;
       while (!step.completes && (i >> step.merges & 1))
         ++step.merges;
@@ -183,14 +163,6 @@ template <typename T> struct PanelJob {
 
 } // namespace
 
-std::vector<Subtree> ownedSubtrees(int64_t granules, int64_t first,
-                                   int64_t owned) {
-  std::vector<Subtree> result;
-  if (owned > 0)
-    collectSubtrees(0, granules, first, first + owned, result);
-  return result;
-}
-
 template <typename T>
 void dotTree(const Contraction &contraction, int64_t rows, int64_t columns,
              const T *a, int64_t lda, const T *b, int64_t ldb, bool transposeB,
@@ -204,7 +176,8 @@ void dotTree(const Contraction &contraction, int64_t rows, int64_t columns,
   const int64_t tileColumns = kernels.columns;
   const int64_t tileSize = kernels.rows * tileColumns;
   const std::vector<Subtree> subtrees =
-      ownedSubtrees(c.granules, c.firstGranule, c.ownedGranules);
+      maximalSubtrees(c.firstGranule, c.firstGranule + c.ownedGranules,
+                      c.granules);
   const int64_t maxLength = pieceBytes / int64_t(sizeof(T)) / tileColumns;
   std::vector<size_t> firstSteps;
   const std::vector<DotStep> steps =
@@ -267,8 +240,7 @@ template <typename T> struct TreeEvaluator {
   size_t next = 0;
 
   void evaluate(int64_t lo, int64_t n, int64_t offset, int64_t count, T *to) {
-    if (next < leaves.size() && leaves[next].first == lo &&
-        leaves[next].count == n) {
+    if (next < leaves.size() && leaves[next] == Subtree{lo, lo + n}) {
       std::copy_n(partials[next++] + offset, count, to);
       return;
     }
@@ -276,7 +248,7 @@ template <typename T> struct TreeEvaluator {
       throw std::invalid_argument(
           "completeTree: no partial is a subtree that starts at granule " +
           std::to_string(lo));
-    const int64_t left = largestPowerBelow(n);
+    const int64_t left = treeSplit(n);
     evaluate(lo, left, offset, count, to);
     T right[stretch];
     evaluate(lo + left, n - left, offset, count, right);

@@ -17,6 +17,7 @@
 #ifndef MIXLE_RUNTIME_KERNELS_GEMM_H
 #define MIXLE_RUNTIME_KERNELS_GEMM_H
 
+#include "runtime/base/GranuleTree.h"
 #include "runtime/kernels/Isa.h"
 #include "runtime/kernels/Workspace.h"
 
@@ -52,22 +53,10 @@ struct Contraction {
   }
 };
 
-/// Granules first to first + count: all the leaves below one node of the tree.
-struct Subtree {
-  int64_t first;
-  int64_t count;
-};
-
-/// The maximal subtrees of the tree over `granules` leaves that lie inside
-/// leaves first to first + owned, in increasing order. A rank sends one partial
-/// for each.
-std::vector<Subtree> ownedSubtrees(int64_t granules, int64_t first,
-                                   int64_t owned);
-
 /// C = A B. `a`: [rows, K] row-major, lda elements between rows. `b`: [K,
 /// columns] row-major, or [columns, K] row-major where transposeB; ldb elements
 /// between rows. Writes the completed tree where the rank owns all granules,
-/// else one partial [rows, columns] for each of ownedSubtrees in increasing
+/// else one partial [rows, columns] for each of maximalSubtrees in increasing
 /// order, `slotStride` elements apart; nothing for no granules. `out` has ldOut
 /// elements between rows and overlaps neither operand. Throws std::bad_alloc.
 template <typename T>

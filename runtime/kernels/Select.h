@@ -9,12 +9,11 @@
 #ifndef MIXLE_RUNTIME_KERNELS_SELECT_H
 #define MIXLE_RUNTIME_KERNELS_SELECT_H
 
+#include "runtime/base/Labels.h"
+
 #include <cstdint>
 
 namespace mixle::runtime {
-
-/// The label of a token that counts for nothing.
-constexpr int32_t ignoredLabel = -100;
 
 /// out[t, :] = table[ids[t] - firstRow, :] where the id is among the `rows`
 /// rows held, else zero bits. Leading dimensions in elements.

@@ -3,6 +3,7 @@
 #include "runtime/program/ProgramFile.h"
 #include "runtime/base/Files.h"
 #include "runtime/program/FileStructure.h"
+#include "runtime/program/Names.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -31,6 +32,33 @@ const fb::EntryT *LoadedProgram::findEntry(std::string_view name) const {
     if (entry->name == name)
       return entry.get();
   return nullptr;
+}
+
+Status
+LoadedProgram::expectInputs(std::string_view name,
+                            std::initializer_list<GivenInput> given) const {
+  const fb::EntryT *entry = findEntry(name);
+  if (!entry)
+    return Status::success();
+  for (const auto &binding : entry->inputs) {
+    const fb::BufferT &buffer = *rankClass().buffers[binding->buffer];
+    const GivenInput *match = nullptr;
+    for (const GivenInput &input : given)
+      if (input.role == binding->role)
+        match = &input;
+    if (match && match->dtype == buffer.dtype &&
+        match->perRow == buffer.per_row && buffer.fixed == 0)
+      continue;
+    return Status::error(
+        "program '" + path + "': entry '" + entry->name + "' takes " +
+        std::to_string(buffer.fixed) + " + " + std::to_string(buffer.per_row) +
+        " x rows " + nameOf(buffer.dtype) + " of '" + binding->role + "'; " +
+        (match ? std::to_string(match->perRow) + " x rows " +
+                     nameOf(match->dtype) + " are"
+               : std::string("nothing of the kind is")) +
+        " given");
+  }
+  return Status::success();
 }
 
 std::string LoadedProgram::config(std::string_view key) const {

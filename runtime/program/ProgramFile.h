@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +30,14 @@ namespace mixle::runtime {
 
 /// The version that this runtime writes and reads; see program.fbs.
 constexpr int32_t programSchemaVersion = 2;
+
+/// What a caller hands over as an input of an entry: `perRow` elements of
+/// `dtype` for every row.
+struct GivenInput {
+  std::string_view role;
+  fb::DataType dtype;
+  int64_t perRow;
+};
 
 /// A program that passed every check.
 struct LoadedProgram {
@@ -47,6 +56,11 @@ struct LoadedProgram {
   }
   /// Null when there is none.
   const fb::EntryT *findEntry(std::string_view name) const;
+  /// Refuses a program whose entry `name` (if there is one) takes anything else
+  /// than `given`. Commands read their inputs as far as the program says, so
+  /// whoever hands over memory asks first.
+  Status expectInputs(std::string_view name,
+                      std::initializer_list<GivenInput> given) const;
   /// The value of a config key; empty when there is none.
   std::string config(std::string_view key) const;
 };

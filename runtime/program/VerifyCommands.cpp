@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/comm/GranuleTree.h"
+#include "runtime/base/GranuleTree.h"
 #include "runtime/executor/Functions.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Scalars.h"

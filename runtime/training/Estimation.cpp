@@ -2,6 +2,7 @@
 
 #include "runtime/training/Estimation.h"
 #include "runtime/kernels/Accumulate.h"
+#include "runtime/executor/ParameterLayout.h"
 #include "runtime/kernels/ExactSum.h"
 #include "runtime/program/Names.h"
 #include "runtime/training/Agreement.h"
@@ -66,12 +67,32 @@ Status EstimationSession::prepare(std::shared_ptr<const LoadedProgram> program,
   tileRows = most / block * block;
   tile.resize(tileRows * specification.shape.dim);
   tileWeights.resize(tileRows);
+  const MixtureShape &shape = specification.shape;
+  const GivenInput rows = {"rows", fb::DataType::F64, shape.dim};
+  MIXLE_RETURN_IF_ERROR(program->expectInputs(
+      "accumulate", {rows, {"row_weights", fb::DataType::F64, 1}}));
+  MIXLE_RETURN_IF_ERROR(program->expectInputs("log_density", {rows}));
   MIXLE_ASSIGN_OR_RETURN(everyone, makeWorldGroup(communicator));
   MIXLE_ASSIGN_OR_RETURN(executor,
                          RankExecutor::create(std::move(program), communicator));
-  for (const char *name : {"weights", "means", "covariances", "_anchor",
-                           "_scale", statisticsName})
-    MIXLE_RETURN_IF_ERROR(parameterIndex(name).status());
+  const int64_t k = specification.components;
+  const std::pair<const char *, int64_t> parameters[] = {
+      {"weights", k},
+      {"means", k * shape.dim},
+      {"covariances", k * shape.covarianceSize()},
+      {"_anchor", shape.dim},
+      {"_scale", shape.dim},
+      {statisticsName, k * shape.features()}};
+  for (auto [name, elements] : parameters) {
+    MIXLE_ASSIGN_OR_RETURN(size_t index, parameterIndex(name));
+    const fb::ParameterT &parameter = executor->parameter(index);
+    if (logicalElements(parameter) != elements ||
+        parameter.dtype != fb::DataType::F64)
+      return Status::error("program '" + executor->program().path +
+                           "': parameter '" + name +
+                           "' has not the elements or type that the estimator's "
+                           "specification gives it");
+  }
   MIXLE_ASSIGN_OR_RETURN(EntryResult result, executor->run("initialize", {}));
   (void)result;
   return Status::success();

@@ -44,13 +44,6 @@ int64_t elementsOf(const std::vector<int64_t> &shape) {
 Status EstimationSession::writeParameter(const std::string &name,
                                          const std::vector<double> &values) {
   MIXLE_ASSIGN_OR_RETURN(size_t index, parameterIndex(name));
-  if (logicalElements(executor->parameter(index)) !=
-          static_cast<int64_t>(values.size()) ||
-      executor->parameter(index).dtype != fb::DataType::F64)
-    return Status::error("program '" + executor->program().path +
-                         "': parameter '" + name +
-                         "' has not the elements or type that the estimator's "
-                         "specification gives it");
   return executor->forEachHeldRange(index, "", [&](const ElementRange &range) {
     std::memcpy(range.data, values.data() + range.globalStart,
                 range.count * sizeof(double));

@@ -33,6 +33,13 @@ Status TrainingSession::initialize(std::shared_ptr<const LoadedProgram> program,
     return Status::error("program '" + program->path + "' is an estimator (" +
                          program->program.kind +
                          "); a training session runs training programs only");
+  const GivenInput tokens = {"tokens", fb::DataType::I32,
+                             program->program.sequence};
+  const GivenInput labels = {"labels", fb::DataType::I32,
+                             program->program.sequence};
+  MIXLE_RETURN_IF_ERROR(program->expectInputs("accumulate", {tokens, labels}));
+  MIXLE_RETURN_IF_ERROR(program->expectInputs("evaluate", {tokens, labels}));
+  MIXLE_RETURN_IF_ERROR(program->expectInputs("predict", {tokens}));
   std::string size = program->config("vocabulary");
   if (!size.empty()) {
     MIXLE_ASSIGN_OR_RETURN(vocabularySize,
@@ -171,7 +178,7 @@ Status TrainingSession::keep(const int32_t *inputs, const int32_t *targets,
   call.targets.assign(targets, targets + elements);
   call.rows = rows;
   call.tokens = elements - std::count(call.targets.begin(), call.targets.end(),
-                                      static_cast<int32_t>(ignoredLabel));
+                                      ignoredLabel);
   return Status::success();
 }
 

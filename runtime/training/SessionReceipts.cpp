@@ -114,12 +114,13 @@ Status TrainingSession::notCommitted(const EntryResult &result) {
   const std::string end = "; parameters and optimizer state are untouched";
   if (!result.detail.empty())
     return Status::error(where + result.detail + end);
-  double norm = 0;
-  if (executor->readOutput("step", "gradient_norm", &norm, 1, fb::DataType::F64)
-          .ok() &&
-      !std::isfinite(norm))
+  if (result.reason == "non_finite_norm") {
+    double norm = 0;
+    MIXLE_RETURN_IF_ERROR(executor->readOutput("step", "gradient_norm", &norm,
+                                               1, fb::DataType::F64));
     return Status::error(where + "the gradient's norm is " +
                          std::to_string(norm) + end);
+  }
   if (result.reason == "no_valid_token")
     return Status::error(where +
                          "no label of its window counts on any rank (all are "

@@ -6,6 +6,7 @@ hand; here are mixle-compile's, and real programs on all their ranks.
 """
 
 import json
+import os
 import random
 import re
 import signal
@@ -16,8 +17,8 @@ import numpy as np
 import pytest
 
 from mixle_testing import (
-    compile_program, gpt2_config, load_weights, needs_mpirun, pseudo_text, run_tool, save_npy,
-    save_weights, tool, train, write_json,
+    MPIRUN, ROOT, compile_program, gpt2_config, load_weights, needs_mpirun, pseudo_text, run_tool,
+    save_npy, save_weights, tool, train, write_json,
 )
 
 # A job ends within 15 s of losing a rank, or of the timeout of one that hangs.
@@ -143,6 +144,10 @@ def test_a_plan_file_is_a_plan(folder, model):
     (["--target", "pentium"], r"unknown cpu 'pentium'"),
     (["--stop-after", "lunch"], r"unknown phase 'lunch'; phases are graph, plan, dist and exec"),
     (["--estimator", "spec.json"], r"give one of --model"),
+    (["--granules", "components=2"],
+     r"--granules components=2 has no effect on a model \(--model .*\): it has granules of "
+     r"tokens, vocabulary, tensor and sequence only"),
+    (["--stop-after", "graph"], r"-o has no effect with --stop-after"),
 ])
 def test_options_that_are_refused(folder, model, options, says):
     arguments = ["--model", model, *options, "-o", folder / "refused.fbs"]
@@ -150,6 +155,87 @@ def test_options_that_are_refused(folder, model, options, says):
         arguments += ["--batch", 8]
     refused("mixle-compile", *arguments, says=says, status=(1, 2))
     assert not list(folder.glob("refused*"))
+
+
+ESTIMATOR = {"family": "gaussian_mixture", "dim": 2, "components": 3}
+TRAINING_OPTION = r"has no effect on {} \({}.*\): it is an option of training; leave it out$"
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--optimizer", "adamw"], "--optimizer " + TRAINING_OPTION),
+    (["--max-grad-norm", "1"], "--max-grad-norm " + TRAINING_OPTION),
+    # The default too, when it is given.
+    (["--lr-schedule", "constant"], "--lr-schedule " + TRAINING_OPTION),
+    (["--granules", "tokens=64"], r"--granules tokens=64 has no effect on {} \({}.*\): it has "
+                                  r"granules of components only"),
+    (["--granules", "tensor=2"], r"--granules tensor=2 has no effect on {}"),
+    (["--granules", "components=3,vocabulary=2"], r"--granules vocabulary=2 has no effect on {}"),
+    (["--precision", "fp32"],
+     r"--precision fp32 has no effect on {} \({}.*\): it computes in fp64"),
+    (["--sequence", "8"], r"--sequence has no effect on {} \({}"),
+])
+def test_options_that_do_nothing_for_an_estimator(folder, options, says):
+    spec = write_json(folder / "spec.json", ESTIMATOR)
+    output = folder / "refused.fbs"
+    refused("mixle-compile", "--estimator", spec, *options, "-o", output,
+            says=says.format("an estimator", "--estimator "))
+    source = folder / "estimator.mlir"
+    source.write_text(
+        run_tool("mixle-compile", "--estimator", spec, "--stop-after", "graph").out)
+    refused("mixle-compile", source, *options, "-o", output,
+            says=says.format("an estimation program", ""))
+    assert not output.exists()
+
+
+def test_options_that_do_something_for_an_estimator(folder):
+    spec = write_json(folder / "spec.json", ESTIMATOR)
+
+    def compiled(*options):
+        return compile_program(folder / "any.fbs", "--estimator", spec, *options).read_bytes()
+
+    # What it computes in anyway may be said.
+    assert compiled("--precision", "fp64") == compiled()
+    two = ["--plan", "tp=2"]
+    for options, others in ((["--batch", 256], []), (["--granules", "components=2"], []),
+                            (two, []), ([*two, "--numerics", "fast"], two),
+                            (["--target", "x86-64-v3"], ["--target", "x86-64-v4"])):
+        assert compiled(*options) != compiled(*others), options
+
+
+MINI = ROOT / "test" / "compiler" / "Inputs" / "mini.mlir"
+
+
+@pytest.mark.parametrize("options, says", [
+    (["--sequence", "8"], r"--sequence has no effect on a training program \(.*\): the length of "
+                          r"a sequence stands in the file"),
+    (["--precision", "fp64"], r"--precision fp64 has no effect on .*: it computes in fp32"),
+    (["--granules", "components=2"], r"it has granules of tokens, vocabulary and tensor only"),
+    (["--granules", "sequence=2"], r"--granules sequence=2 has no effect"),
+])
+def test_options_that_do_nothing_for_a_program(folder, options, says):
+    output = folder / "refused.fbs"
+    refused("mixle-compile", MINI, *options, "-o", output, says=says)
+    assert not output.exists()
+
+
+def test_what_a_program_says_of_itself_stands(folder):
+    """Options that were not given change nothing in a .mlir file."""
+    text = MINI.read_text()
+    assert "max_grad_norm = 1.0 : f64}" in text
+    text = text.replace("max_grad_norm = 1.0 : f64}", 'max_grad_norm = 1.0 : f64, optimizer = "sgd", '
+                        'lr = 0.5 : f64, momentum = 0.25 : f64, lr_schedule = "linear,warmup=2,total=9"}')
+    source = folder / "own.mlir"
+    source.write_text(text)
+    graph = run_tool("mixle-compile", source, "--stop-after", "graph").out
+    assert "mixle.sgd_step" in graph and "mixle.adam_step" not in graph
+    assert "linear,warmup=2,total=9" in graph and "2.500000e-01" in graph
+    # An optimizer that is given replaces all of the file's.
+    graph = run_tool("mixle-compile", source, "--optimizer", "sgd", "--stop-after", "graph").out
+    assert "mixle.sgd_step" in graph and "lr = 5.0" not in graph and "momentum = 2.5" not in graph
+    fast = text.replace('kind = "training"', 'kind = "training", numerics = "fast"')
+    source.write_text(fast)
+    graph = run_tool("mixle-compile", source, "--stop-after", "graph").out
+    assert 'numerics = "fast"' in graph
 
 
 @pytest.mark.parametrize("changes, says", [
@@ -267,7 +353,7 @@ def test_outputs_of_runs_that_cannot_be_written(folder, program, text):
 
 @mpi
 @pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_mpirun_with_another_world_size(program, text, ranks):
+def test_mpirun_with_another_world_size_b101(program, text, ranks):
     refused("mixle-run", program, "--text", text, "--steps", 1, ranks=ranks,
             says=rf"parallel plan requires world_size=4, but the process group has "
                  rf"world_size={ranks}\. Start it with mpirun -n 4")
@@ -290,13 +376,27 @@ def lost(arguments, ranks=None, limit=LIMIT):
     return result
 
 
+def missing(result, rank):
+    """Whether a line says that the rank did not come; those that wait for it may
+    be missing elsewhere in turn, and whoever waits longest speaks first."""
+    return re.search(rf"ranks? ([0-9], )*{rank}(, [0-9])* (has|have) not arrived", result.err)
+
+
+def survivors(result, ranks):
+    """The lines of surviving ranks that name a command and its update."""
+    return [line for line in result.errors()
+            if re.search(rf"rank [{''.join(map(str, ranks))}]\b.*entry '\w+', command \d+, update '[^']+'", line)]
+
+
 @pytest.mark.parametrize("entry", ["accumulate", "step"])
-def test_a_thread_rank_that_fails_ends_the_job(folder, program, text, entry):
+def test_a_thread_rank_that_fails_ends_the_job_b061(folder, program, text, entry):
     saved = folder / "lost.safetensors"
     result = lost([program, "-q", "--text", text, "--steps", 50, "--save", saved,
                    "--inject-failure", f"rank=2,step=3,kind=error,entry={entry}"])
     assert result.status == 1
     assert re.search(r"rank 2\b.*injected failure", result.err), result.err
+    # Survivors say what they waited in.
+    assert survivors(result, [0, 1, 3]), result.err
     assert not saved.exists()
 
 
@@ -305,26 +405,28 @@ def test_a_thread_rank_that_hangs_ends_the_job_b061(program, text):
                    "--collective-timeout", HANG_TIMEOUT,
                    "--inject-failure", "rank=1,step=3,kind=hang"], limit=LIMIT + HANG_TIMEOUT)
     assert result.status == 1
-    assert "rank 1 has not arrived" in result.err, result.err
-    assert re.search(r"command \d+", result.err), result.err
-    assert "update" in result.err, result.err
+    assert missing(result, 1), result.err
+    assert survivors(result, [0, 2, 3]), result.err
 
 
 @mpi
-def test_an_mpi_rank_that_fails_ends_the_job(program, text):
+def test_an_mpi_rank_that_fails_ends_the_job_b061(program, text):
     result = lost([program, "-q", "--text", text, "--steps", 200,
                    "--inject-failure", "rank=3,step=3,kind=error"], ranks=4)
     assert re.search(r"rank 3\b.*injected failure", result.err), result.err
+    assert survivors(result, [0, 1, 2]), result.err
 
 
 @mpi
-def test_an_mpi_rank_that_is_killed_ends_the_job(folder, program, text):
-    receipts = folder / "killed.jsonl"
+def test_an_mpi_rank_that_is_killed_ends_the_job_b061(folder, program, text):
+    receipts, saved = folder / "killed.jsonl", folder / "killed.safetensors"
     result = lost([program, "-q", "--text", text, "--steps", 200, "--receipts", receipts,
+                   "--save", saved,
                    "--inject-failure", "rank=1,step=3,kind=kill"], ranks=4)
     # mpirun names the lost rank, survivors what they waited in.
     assert re.search(r"rank 1\b.*(signal 9|Killed)", result.err), result.err
-    assert re.search(r"rank [023]\b.*command \d+", result.err), result.err
+    assert survivors(result, [0, 2, 3]), result.err
+    assert not saved.exists()
     for line in receipts.read_text().splitlines() if receipts.exists() else []:
         json.loads(line)
 
@@ -335,21 +437,90 @@ def test_an_mpi_rank_that_hangs_ends_the_job_b061(program, text):
                    "--collective-timeout", HANG_TIMEOUT,
                    "--inject-failure", "rank=2,step=3,kind=hang"],
                   ranks=4, limit=LIMIT + HANG_TIMEOUT)
-    assert re.search(r"rank 2 has not arrived", result.err), result.err
-    assert re.search(r"command \d+", result.err), result.err
+    assert missing(result, 2), result.err
+    assert survivors(result, [0, 1, 3]), result.err
 
 
-def test_an_interrupt_leaves_nothing_half_written(folder, program, text):
-    receipts, saved = folder / "interrupted.jsonl", folder / "interrupted.safetensors"
+def interrupt(arguments, receipts, signals, mpirun=False, twice=False):
+    """Starts a run that would take for ever, signals it once there are receipts;
+    status, output, and the receipts that it leaves under their name."""
+    partial = receipts.with_name(receipts.name + ".partial")
+    launch = [MPIRUN, *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe",
+              "-n", "4"] if mpirun else []
     process = subprocess.Popen(
-        [tool("mixle-run"), program, "-q", "--text", text, "--steps", "100000", "--save", saved,
-         "--receipts", receipts], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(1.0)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(LIMIT) != 0
+        [*launch, tool("mixle-run"), *map(str, arguments), "-q", "--receipts", str(receipts)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not partial.exists() or partial.stat().st_size < 200:
+            assert process.poll() is None and time.monotonic() < deadline, process.stderr.read()
+            time.sleep(0.05)
+        assert not receipts.exists()
+        process.send_signal(signals)
+        if twice:
+            process.send_signal(signals)
+        _, err = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+    assert not partial.exists()
+    return process.returncode, err, [json.loads(line) for line in
+                                     receipts.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_run_keeps_the_receipts_of_its_steps(folder, program, text, number):
+    receipts, saved = folder / "interrupted.jsonl", folder / "interrupted.safetensors"
+    receipts.unlink(missing_ok=True)
+    status, err, lines = interrupt(
+        [program, "--text", text, "--steps", 10**7, "--save", saved], receipts, number,
+        twice=True)  # as timeout(1) does
+    assert status == 128 + number
+    assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
+    assert re.fullmatch(
+        rf"mixle-run: error: interrupted by signal {int(number)} \(\w+\) after {len(lines)} of "
+        rf"10000000 steps; their receipts are in '.*interrupted.jsonl'; '.*' is not written\n",
+        err), err
     assert not saved.exists()
-    for line in receipts.read_text().splitlines() if receipts.exists() else []:
-        json.loads(line)
+
+
+@mpi
+def test_an_interrupted_mpi_run_keeps_its_receipts(folder, program, text):
+    receipts, saved = folder / "interrupted-mpi.jsonl", folder / "interrupted-mpi.safetensors"
+    status, err, lines = interrupt(
+        [program, "--text", text, "--steps", 10**7, "--save", saved], receipts, signal.SIGTERM,
+        mpirun=True)
+    assert status != 0
+    assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
+    assert f"interrupted by signal 15 (Terminated) after {len(lines)} of" in err
+    assert not saved.exists()
+
+
+def test_an_interrupted_fit_keeps_its_receipts(folder):
+    spec = write_json(folder / "spec.json", ESTIMATOR)
+    program = compile_program(folder / "fit.fbs", "--estimator", spec, "--plan",
+                              "dp_replicate=2,tp=3")
+    rows = save_npy(folder / "rows.npy", np.random.default_rng(1).normal(size=(400, 2)), np.float64)
+    receipts, saved = folder / "fit.jsonl", folder / "fit.safetensors"
+    status, err, lines = interrupt(
+        [program, "--data", rows, "--iterations", 10**7, "--save", saved], receipts,
+        signal.SIGTERM)
+    assert status == 128 + signal.SIGTERM
+    assert [line["iteration"] for line in lines] == list(range(1, len(lines) + 1))
+    assert f"after {len(lines)} of at most 10000000 iterations" in err
+    assert not saved.exists()
+
+
+def test_an_impatient_second_interrupt_ends_a_run_that_hangs(program, text):
+    process = subprocess.Popen(
+        [tool("mixle-run"), program, "-q", "--text", text, "--steps", "10",
+         "--inject-failure", "rank=1,step=1,kind=hang"], stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(1.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT) == -signal.SIGINT
 
 
 def test_tools_run_after_all_that(folder, program, text):

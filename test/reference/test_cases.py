@@ -380,6 +380,32 @@ def test_b016_sum_of_squares_beyond_single_precision(folder, plan):
     np.testing.assert_allclose(gradients["w"], np.full((1, 128), 2 / np.sqrt(128)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("plan", ["dp_shard=2", "tp=2"])
+def test_b016_gradients_beyond_every_unit_are_refused(folder, plan):
+    """Every gradient is finite in double precision, but the sum of their squares
+    would not be: the parameter is named, no label is said to be missing."""
+    model = Model(1, 2, "f64")
+    model.parameter("w", (1, 4), ["", "ffn"])
+    model.split_table("slopes", 4)
+    model.look_up("x", "slopes", (1, 4))
+    model.product("y", "x", 4, "w", 1)
+    model.squeeze("terms", "y")
+    case = Case(folder, "b016f64", model, "terms")
+    program = case.compile(1, plan, "--optimizer", f"{SGD}1", "--max-grad-norm", 2)
+    start = save_weights(case.folder / "start.safetensors",
+                         {"w": np.zeros((1, 4)), "slopes": np.full((1, 4), 2e154)})
+    saved = case.folder / "refused.safetensors"
+    result = run_tool("mixle-run", program, *case.data([[[0]]], [[[0]]]), "--weights", start,
+                      "--save", saved, "-q", status=1)
+    assert result.errors() == [
+        "mixle-run: error: step 1 is not committed: the gradient of parameter 'w' is too large for "
+        "any unit; parameters and optimizer state are untouched"]
+    assert not saved.exists()
+    # Each condition of a commit has its own reason.
+    dump = run_tool("mixle-run", program, "--dump").out
+    assert "no_valid_token" in dump and "non_finite_norm" in dump
+
+
 @pytest.mark.parametrize("plan", ["tp=1", "tp=2", "tp=4"])
 def test_b044_row_parallel_bias_is_added_once(folder, plan):
     """y = W x + b with x split; a label picks the component of y."""

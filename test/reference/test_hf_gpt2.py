@@ -16,7 +16,7 @@ import pytest
 
 import hf_gpt2
 from mixle_testing import (
-    compile_program, load_weights, save_npy, save_weights, train, write_json,
+    compile_program, load_weights, run_tool, save_npy, save_weights, train, write_json,
 )
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -85,3 +85,55 @@ def test_rates_are_the_schedules(folder):
 def test_live(folder, name, precision):
     config = hf_gpt2.CONFIGS[name]
     compare(folder, config, precision, "dp_replicate=2,tp=2", *hf_gpt2.run(config, precision))
+
+
+@peers
+@pytest.mark.peers
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+@pytest.mark.parametrize("name", sorted(hf_gpt2.CONFIGS))
+def test_transformers_loads_saved_weights(folder, name, precision):
+    """What mixle-run saves is a checkpoint that from_pretrained reads: no tensor
+    missing or unexpected, the same loss, the same logits."""
+    import torch
+    from transformers import GPT2LMHeadModel
+
+    config = hf_gpt2.CONFIGS[name]
+    checkpoint = folder / f"checkpoint-{name}-{precision}"
+    checkpoint.mkdir()
+    program = compile_program(
+        folder / f"saved-{name}-{precision}.fbs",
+        "--model", write_json(checkpoint / "config.json", config), "--plan", "dp_shard=2,tp=2",
+        "--precision", "fp64" if precision == "f64" else "fp32", *hf_gpt2.OPTIONS)
+    batches, labels = hf_gpt2.make_data(config)
+    batches, labels = batches[:5], labels[:5]
+    batches_file = save_npy(folder / "checkpoint-batches.npy", batches)
+    saved = checkpoint / "model.safetensors"
+    train(program, "--batches", batches_file, "--save", saved, "--seed", 2)
+
+    model, report = GPT2LMHeadModel.from_pretrained(
+        checkpoint, output_loading_info=True, attn_implementation="eager",
+        dtype=torch.float64 if precision == "f64" else torch.float32)
+    assert not any(report.values()), report
+    tokens = torch.from_numpy(batches[:, :, :-1].reshape(-1, config["n_positions"])).long()
+    with torch.no_grad():
+        log_probabilities = model.eval()(input_ids=tokens).logits.log_softmax(-1).numpy()
+
+    def check(labels):
+        """--evaluate of these labels against transformers' logits."""
+        chosen = labels.reshape(-1, config["n_positions"])
+        row, position = np.nonzero(chosen != -100)
+        expected = -log_probabilities[row, position, chosen[row, position]].mean(dtype=np.float64)
+        result = run_tool(
+            "mixle-run", program, "-q", "--evaluate", "--weights", saved,
+            "--batches", batches_file, "--labels", save_npy(folder / "checkpoint.npy", labels))
+        assert float(result.value("evaluation_loss")) == pytest.approx(
+            expected, rel=LOSS_RTOL[precision], abs=0)
+
+    check(labels)
+    # One logit at a time, with its row's normaliser.
+    generator = np.random.default_rng(3)
+    for _ in range(6):
+        one = np.full_like(labels, -100)
+        place = tuple(generator.integers(0, one.shape))
+        one[place] = generator.integers(0, config["vocab_size"])
+        check(one)

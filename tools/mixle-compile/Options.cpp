@@ -11,15 +11,8 @@ using namespace mixle;
 using namespace mixle::runtime;
 using tools::CompileOptions;
 
-/// What the CPU backend executes: the same table as the plan-check pass.
-static BackendCapabilities cpuCapabilities() {
-  BackendCapabilities backend;
-  backend.name = "cpu";
-  backend.axes = {ParallelAxis::DpReplicate, ParallelAxis::DpShard,
-                  ParallelAxis::Tp, ParallelAxis::Pp};
-  backend.precisions = {"fp32", "fp64"};
-  return backend;
-}
+/// As phaseNames() of compiler/Pipeline.h has them; here is no MLIR.
+static const std::vector<std::string> phases = {"graph", "plan", "dist", "exec"};
 
 /// Ranks of MPI and sizes in a program file have 31 bits.
 static constexpr int64_t mostRanks = (int64_t(1) << 31) - 1;
@@ -27,8 +20,7 @@ static constexpr int64_t mostRanks = (int64_t(1) << 31) - 1;
 /// The plan against the backend; an axis that it does not execute comes with
 /// the nearest plan that it does.
 static Status checkPlan(const ParallelPlan &plan, const std::string &precision) {
-  const BackendCapabilities backend = cpuCapabilities();
-  if (Status status = backend.validate(plan, precision); !status.ok()) {
+  if (Status status = cpuBackend().validate(plan, precision); !status.ok()) {
     ParallelPlan nearest = plan;
     nearest.cp = nearest.ep = nearest.etp = 1;
     if (nearest.fields() == plan.fields())
@@ -132,8 +124,14 @@ static Status checkPipeline(CompileOptions &options) {
   if (schedule == "interleaved" && chunks == 1)
     return Status::error("--pipeline-schedule interleaved works on several chunks "
                          "a rank: give --pipeline-chunks 2 or more, or use 1f1b");
-  if (options.parsedPlan.pp == 1)
+  if (options.parsedPlan.pp == 1) {
+    for (const char *option :
+         {"--pipeline-schedule", "--pipeline-chunks", "--pipeline-split"})
+      if (options.has(option))
+        return Status::error(std::string(option) + " has no effect where the plan "
+                             "has pp = 1: leave it out, or give pp=2 or more");
     return Status::success();
+  }
   options.configTexts["pipeline_schedule"] = schedule;
   options.configNumbers["pipeline_chunks"] = static_cast<double>(chunks);
   if (!options.pipelineSplit.empty())
@@ -171,15 +169,70 @@ Status tools::checkOptions(CompileOptions &options) {
   }
   MIXLE_RETURN_IF_ERROR(parseGranules(options));
   MIXLE_RETURN_IF_ERROR(checkPipeline(options));
-  // Fast mode makes no promise across plans, so its granules follow the plan.
-  if (options.numerics == "fast")
-    for (const char *factor : {"heads", "ffn", "vocabulary", "components"})
-      options.parsedGranules.try_emplace(factor, options.parsedPlan.tp);
-  if (!options.estimator.empty() &&
-      (options.maxGradNorm || options.schedule != "constant" || options.sequence))
-    return Status::error("--max-grad-norm, --lr-schedule and --sequence are "
-                         "options of training; an estimator takes none of them");
   if (options.output.empty() && options.stopAfter.empty())
     return Status::error("give -o program.fbs for the result");
+  // A phase that there is not is reported by its name.
+  const bool stops = std::find(phases.begin(), phases.end(), options.stopAfter) !=
+                     phases.end();
+  for (const char *option : {"-o", "--target"})
+    if (stops && options.has(option))
+      return Status::error(std::string(option) +
+                           " has no effect with --stop-after, which prints the IR "
+                           "and makes no program: leave one of them out");
+  return Status::success();
+}
+
+/// What the input is, for a message.
+static std::string describeInput(const CompileOptions &o, bool training) {
+  const std::string name = training ? "a model" : "an estimator";
+  if (!o.model.empty())
+    return name + " (--model " + o.model + ")";
+  if (!o.estimator.empty())
+    return name + " (--estimator " + o.estimator + ")";
+  return (training ? "a training program (" : "an estimation program (") +
+         o.input + ")";
+}
+
+Status tools::checkAgainstInput(const CompileOptions &o, const InputFacts &facts) {
+  const std::string input = describeInput(o, facts.training);
+  auto refuse = [&](const std::string &option, const std::string &wayOut) {
+    return Status::error(option + " has no effect on " + input + ": " + wayOut);
+  };
+  if (!facts.training)
+    for (const char *option : {"--optimizer", "--max-grad-norm", "--lr-schedule"})
+      if (o.has(option))
+        return refuse(option, "it is an option of training; leave it out");
+  if (o.has("--sequence") && !o.estimator.empty())
+    return refuse("--sequence", "its rows are no sequences; leave it out");
+  if (o.has("--sequence") && !o.input.empty())
+    return refuse("--sequence",
+                  "the length of a sequence stands in the file; leave it out");
+  const char *precision = facts.fp64 ? "fp64" : "fp32";
+  if (o.has("--precision") && o.precision != precision)
+    return refuse("--precision " + o.precision,
+                  std::string("it computes in ") + precision +
+                      "; leave the option out");
+  for (const auto &[factor, number] : o.parsedGranules) {
+    auto has = [&](const std::string &name) {
+      return std::find(facts.factors.begin(), facts.factors.end(), name) !=
+             facts.factors.end();
+    };
+    const bool tensor = factor == "heads" || factor == "ffn";
+    if (has(factor) || (tensor && (has("heads") || has("ffn"))))
+      continue;
+    std::vector<std::string> names;
+    for (const std::string &name : facts.factors) {
+      std::string option = name == "heads" || name == "ffn" ? "tensor" : name;
+      if (std::find(names.begin(), names.end(), option) == names.end())
+        names.push_back(option);
+    }
+    std::string list;
+    for (size_t i = 0; i < names.size(); ++i)
+      list += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+    return refuse("--granules " + (tensor ? "tensor" : factor) + "=" +
+                      std::to_string(number),
+                  list.empty() ? "it has no granules; leave the option out"
+                               : "it has granules of " + list + " only");
+  }
   return Status::success();
 }

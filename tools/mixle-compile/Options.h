@@ -5,10 +5,12 @@
 
 #include "mixle/ParallelPlan.h"
 #include "mixle/Status.h"
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mixle::tools {
 
@@ -33,6 +35,12 @@ struct CompileOptions {
   std::string dumpTo;
   std::string target = "native";
 
+  /// Names of the options that were given, as users write them.
+  std::vector<std::string> given;
+  bool has(const std::string &option) const {
+    return std::find(given.begin(), given.end(), option) != given.end();
+  }
+
   runtime::ParallelPlan parsedPlan;
   /// What goes into the program's config: texts and numbers.
   std::map<std::string, std::string> configTexts;
@@ -41,10 +49,24 @@ struct CompileOptions {
   std::map<std::string, int64_t> parsedGranules;
 };
 
+/// What of a loaded program options may stand for.
+struct InputFacts {
+  bool training = true;
+  bool fp64 = false;
+  /// Names of dimensions that have granules: "heads", "ffn", "tokens", ...
+  std::vector<std::string> factors;
+};
+
 /// Checks what can be checked before a model is built: the plan against the
 /// backend, the optimizer, the schedule, the granules, which options go
 /// together. Fills the parsed fields.
 runtime::Status checkOptions(CompileOptions &options);
+
+/// Refuses, by name, options that do nothing for the input: options of training
+/// for an estimator, granules of a dimension that the program does not have, a
+/// precision that its types contradict.
+runtime::Status checkAgainstInput(const CompileOptions &options,
+                                  const InputFacts &facts);
 
 } // namespace mixle::tools
 

@@ -35,24 +35,57 @@ static int fail(const std::string &message) {
   return 1;
 }
 
-/// The options become attributes of the program: every pass reads them there.
-static void applyOptions(ModuleOp module, const CompileOptions &options) {
-  for (auto program : module.getOps<mlir::mixle::ProgramOp>()) {
-    Builder builder(program.getContext());
-    NamedAttrList config(program.getConfig());
-    for (const auto &[key, value] : options.configTexts)
-      config.set(key, builder.getStringAttr(value));
-    for (const auto &[key, value] : options.configNumbers)
-      config.set(key, builder.getF64FloatAttr(value));
-    if (options.batch)
-      config.set("batch", builder.getI64IntegerAttr(*options.batch));
-    program.setConfigAttr(config.getDictionary(program.getContext()));
-    program.setNumerics(options.numerics);
-    NamedAttrList granules(program.getGranules());
-    for (const auto &[key, value] : options.parsedGranules)
-      granules.set(key, builder.getI64IntegerAttr(value));
-    program.setGranulesAttr(granules.getDictionary(program.getContext()));
+/// What options may stand for in this program.
+static ::mixle::tools::InputFacts factsOf(mlir::mixle::ProgramOp program) {
+  ::mixle::tools::InputFacts facts;
+  facts.training = program.getKind() == "training";
+  auto add = [&](StringRef name) {
+    if (!name.empty() && !llvm::is_contained(facts.factors, name))
+      facts.factors.push_back(name.str());
+  };
+  if (facts.training)
+    add("tokens");
+  for (auto parameter : program.getOps<mlir::mixle::ParameterOp>()) {
+    facts.fp64 = cast<RankedTensorType>(parameter.getType()).getElementType().isF64();
+    for (Attribute factor : parameter.getFactors())
+      add(cast<StringAttr>(factor).getValue());
   }
+  program.walk([&](mlir::mixle::AttentionOp) { add("sequence"); });
+  return facts;
+}
+
+/// The options become attributes of the program: every pass reads them there.
+/// What a file says stays where no option was given.
+static void applyOptions(mlir::mixle::ProgramOp program,
+                         const CompileOptions &options) {
+  Builder builder(program.getContext());
+  NamedAttrList config(program.getConfig());
+  if (options.has("--optimizer"))
+    for (const char *key : {"optimizer", "lr", "weight_decay", "decay", "momentum",
+                            "beta1", "beta2", "eps"})
+      config.erase(key);
+  if (options.has("--lr-schedule"))
+    config.erase("lr_schedule");
+  if (program.getKind() == "training")
+    for (const auto &[key, value] : options.configTexts)
+      if (!config.get(key))
+        config.set(key, builder.getStringAttr(value));
+  for (const auto &[key, value] : options.configNumbers)
+    config.set(key, builder.getF64FloatAttr(value));
+  if (options.batch)
+    config.set("batch", builder.getI64IntegerAttr(*options.batch));
+  program.setConfigAttr(config.getDictionary(program.getContext()));
+  if (options.has("--numerics"))
+    program.setNumerics(options.numerics);
+  NamedAttrList granules(program.getGranules());
+  // Fast mode makes no promise across plans, so its granules follow the plan.
+  if (program.getNumerics() == "fast")
+    for (const char *factor : {"heads", "ffn", "vocabulary", "components"})
+      if (options.has("--numerics") || !granules.get(factor))
+        granules.set(factor, builder.getI64IntegerAttr(options.parsedPlan.tp));
+  for (const auto &[key, value] : options.parsedGranules)
+    granules.set(key, builder.getI64IntegerAttr(value));
+  program.setGranulesAttr(granules.getDictionary(program.getContext()));
 }
 
 static OwningOpRef<ModuleOp> loadInput(const CompileOptions &options,
@@ -102,10 +135,12 @@ static int compile(CompileOptions &options) {
   auto programs = module->getOps<mlir::mixle::ProgramOp>();
   if (std::distance(programs.begin(), programs.end()) != 1)
     return fail("the input must hold exactly one mixle.program");
-  applyOptions(*module, options);
-  bool training = (*programs.begin()).getKind() == "training";
-  if (training && !options.batch &&
-      !(*programs.begin()).getConfig().get("batch"))
+  mlir::mixle::ProgramOp logical = *programs.begin();
+  const ::mixle::tools::InputFacts facts = factsOf(logical);
+  if (rt::Status status = ::mixle::tools::checkAgainstInput(options, facts); !status)
+    return fail(status.message());
+  applyOptions(logical, options);
+  if (facts.training && !options.batch && !logical.getConfig().get("batch"))
     return fail("give --batch, the global number of sequences per optimizer step");
 
   mlir::mixle::PipelineOptions pipeline;
@@ -141,7 +176,8 @@ int main(int argc, char **argv) {
   app.add_option("--estimator", options.estimator, "Estimator spec (JSON)");
   app.add_option("input", options.input, "A program in the mixle dialect (.mlir)");
   app.add_option("--plan", options.plan, "dp_replicate=2,tp=2,... or a JSON file");
-  app.add_option("--batch", options.batch, "Global sequences per optimizer step");
+  app.add_option("--batch", options.batch,
+                 "Global sequences per optimizer step; of an estimator: rows at once");
   app.add_option("--sequence", options.sequence, "Tokens of a sequence");
   app.add_option("--optimizer", options.optimizer,
                  "sgd|adam|adamw[,lr=..,weight_decay=..,decay=all,...]");
@@ -157,7 +193,8 @@ int main(int argc, char **argv) {
   app.add_option("--pipeline-split", options.pipelineSplit,
                  "Scopes at which stages begin, e.g. h.2,h.5; else stages are balanced");
   app.add_option("--precision", options.precision, "fp32 | fp64");
-  app.add_option("-o,--output", options.output, "The program file to write");
+  const CLI::Option *output =
+      app.add_option("-o,--output", options.output, "The program file to write");
   app.add_option("--stop-after", options.stopAfter,
                  "Print the IR after graph, plan, dist or exec instead");
   app.add_option("--dump-to", options.dumpTo, "Folder for the IR after every phase");
@@ -170,5 +207,8 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "mixle-compile: error: %s\n", error.what());
     return 2;
   }
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() > 0)
+      options.given.push_back(option == output ? "-o" : option->get_name());
   return compile(options);
 }

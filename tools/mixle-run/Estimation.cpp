@@ -5,7 +5,9 @@
 #include "runtime/training/Agreement.h"
 #include "runtime/training/Estimation.h"
 #include "runtime/training/data/Receipt.h"
+#include "tools/mixle-run/Interrupt.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 
@@ -26,6 +28,10 @@ struct Job {
   std::shared_ptr<const std::vector<double>> weights;
   /// Rank 0's, where receipts are asked for.
   std::optional<ReceiptWriter> receipts;
+  /// Until the last iteration is made.
+  std::optional<InterruptWatch> interrupts;
+  /// The signal that ended the fit.
+  std::atomic<int> interrupted{0};
 
   int64_t iterations() const {
     return options.iterations.value_or(defaultIterations);
@@ -64,9 +70,9 @@ private:
     else
       MIXLE_RETURN_IF_ERROR(session->loadWeights(job.options.weights));
     MIXLE_RETURN_IF_ERROR(fit());
-    if (!job.options.receipts.empty())
-      MIXLE_RETURN_IF_ERROR(agreed(
-          "receipts", isFirst() ? job.receipts->close() : Status::success()));
+    MIXLE_RETURN_IF_ERROR(finishReceipts());
+    if (isFirst())
+      job.interrupts->end();
     if (!job.options.save.empty())
       MIXLE_RETURN_IF_ERROR(session->saveWeights(job.options.save));
     if (isFirst())
@@ -74,9 +80,37 @@ private:
     return Status::success();
   }
 
+  Status finishReceipts() {
+    if (job.options.receipts.empty())
+      return Status::success();
+    return agreed("receipts",
+                  isFirst() ? job.receipts->close() : Status::success());
+  }
+
+  /// Keeps the receipts of the iterations that were made; parameters of a fit
+  /// that was cut short are not what --save names.
+  Status interrupt(int signal, int64_t done) {
+    std::string message = describeInterrupt(signal) + " after " +
+                          std::to_string(done) + " of at most " +
+                          std::to_string(job.iterations()) + " iterations";
+    if (done > 0 && !job.options.receipts.empty()) {
+      MIXLE_RETURN_IF_ERROR(finishReceipts());
+      message += "; their receipts are in '" + job.options.receipts + "'";
+    }
+    if (!job.options.save.empty())
+      message += "; '" + job.options.save + "' is not written";
+    job.interrupted = signal;
+    shared = true;
+    return Status::error(message);
+  }
+
   Status fit() {
     double previous = 0;
     for (int64_t i = 1; i <= job.iterations() && !converged; ++i) {
+      MIXLE_ASSIGN_OR_RETURN(
+          int signal, job.interrupts->agree(communicator, session->world()));
+      if (signal != 0)
+        return interrupt(signal, i - 1);
       MIXLE_ASSIGN_OR_RETURN(last, session->iterate());
       if (!job.options.receipts.empty())
         MIXLE_RETURN_IF_ERROR(
@@ -159,15 +193,17 @@ Status prepare(Job &job, Ranks &ranks) {
 
 int runEstimation(const RunOptions &options,
                   std::shared_ptr<const LoadedProgram> program, Ranks &ranks) {
-  Job job{options, std::move(program), {}, {}, {}};
+  Job job{options, std::move(program), {}, {}, {}, {}, {}};
+  job.interrupts.emplace();
   if (Status status = ranks.agree(prepare(job, ranks)); !status.ok()) {
     if (ranks.isFirst())
       printError(status.message());
     return 1;
   }
-  return ranks.run(*job.program, [&job](Communicator &communicator) {
+  const int status = ranks.run(*job.program, [&job](Communicator &communicator) {
     return EstimationRank(job, communicator).run();
   });
+  return job.interrupted != 0 ? 128 + job.interrupted : status;
 }
 
 } // namespace mixle::tools

@@ -146,7 +146,8 @@ void addOptions(CLI::App &app, RunOptions &o) {
       addFile(app, "--save", o.save, "Write the final parameters: safetensors"),
       both);
   group(addFile(app, "--receipts", o.receipts,
-                "Write a JSON line for each step or iteration"),
+                "Write a JSON line for each step or iteration; a run that "
+                "SIGINT or SIGTERM ends leaves those that it finished"),
         both);
   group(app.add_flag("--quiet,-q", o.quiet, "No progress on stderr"), both);
 
@@ -258,8 +259,6 @@ Status checkTogether(RunOptions &o) {
       requireWith(o, "--prompt", o.has("--generate"), "--generate"));
   MIXLE_RETURN_IF_ERROR(
       requireWith(o, "--temperature", o.has("--generate"), "--generate"));
-  MIXLE_RETURN_IF_ERROR(
-      requireWith(o, "--row-weights", o.has("--data"), "--data"));
   if (o.has("--save") && o.save == o.receipts)
     return Status::error("--save and --receipts both name '" + o.save + "'");
   return Status::success();
@@ -281,6 +280,21 @@ Status checkTraining(const RunOptions &o) {
     return Status::error("nothing to do: give --text, --tokens or --batches to "
                          "train on, or --generate, --save, --dump or "
                          "--verify");
+  // What else --seed draws: parameters, the order of rows, generated text.
+  if (o.has("--seed") && !o.weights.empty() && !o.has("--generate") &&
+      !(o.trains() && o.batches.empty()))
+    return Status::error(
+        "--seed has no effect: --weights gives the parameters, "
+        "and neither rows nor text are drawn; leave it out");
+  return Status::success();
+}
+
+Status checkEstimation(const RunOptions &o) {
+  if (o.has("--seed") && !o.weights.empty())
+    return Status::error(
+        "--seed has no effect: it draws the rows that a fit "
+        "starts from, and --weights gives a start; leave one of "
+        "them out");
   return Status::success();
 }
 
@@ -291,7 +305,8 @@ ParsedOptions parseOptions(int argc, char **argv) {
   RunOptions &o = parsed.options;
   CLI::App app("Runs a program of mixle-compile: trains a model, or fits an "
                "estimator, on the ranks of the program's plan.\nExit status: "
-               "0, 1 for bad input or a failed run, 2 for a bad command line.",
+               "0, 1 for bad input or a failed run, 2 for a bad command line, "
+               "128 + N after signal N.",
                "mixle-run");
   addOptions(app, o);
   parsed.leave = true;
@@ -325,14 +340,17 @@ Status checkAgainstProgram(const RunOptions &options,
   for (const std::string &option : training ? estimationOnly : trainingOnly)
     if (options.has(option))
       return Status::error(
-          option + " does not fit program '" + program.path + "', which is " +
-          (training ? "a training program" : "an estimation program"));
+          option + " has no effect on program '" + program.path +
+          "', which is " +
+          (training ? "a training program: it is an option of estimation"
+                    : "an estimation program: it is an option of training") +
+          "; leave it out");
   if (options.failure && options.failure->rank >= program.plan.worldSize())
     return Status::error("--inject-failure: rank " +
                          std::to_string(options.failure->rank) +
                          " is none of the program's " +
                          std::to_string(program.plan.worldSize()) + " ranks");
-  return training ? checkTraining(options) : Status::success();
+  return training ? checkTraining(options) : checkEstimation(options);
 }
 
 } // namespace mixle::tools

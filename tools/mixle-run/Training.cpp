@@ -5,9 +5,11 @@
 #include "runtime/training/Agreement.h"
 #include "runtime/training/Session.h"
 #include "tools/mixle-run/Generate.h"
+#include "tools/mixle-run/Interrupt.h"
 #include "tools/mixle-run/Progress.h"
 #include "tools/mixle-run/TrainingData.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <thread>
@@ -29,6 +31,10 @@ struct Job {
   /// Rank 0's, where receipts are asked for.
   std::optional<ReceiptWriter> receipts;
   int64_t steps = 0;
+  /// Where steps are made; until the last one is.
+  std::optional<InterruptWatch> interrupts;
+  /// The signal that ended the run.
+  std::atomic<int> interrupted{0};
 };
 
 /// Every how many steps a receipt has a digest; 0: the last only.
@@ -59,6 +65,7 @@ private:
   int64_t copyShare(const std::vector<int64_t> &rows, Range part);
   Status writeReceipt(const StepReceipt &receipt);
   Status evaluate();
+  Status interrupt(int signal, int64_t stepsDone);
   Status finishReceipts();
   Status agreed(const char *what, const Status &own);
   Status fail(std::string_view entry, int64_t step) const;
@@ -188,6 +195,10 @@ Status TrainingRank::train() {
   const int64_t interval = digestInterval(job);
   const bool wantsReceipts = !job.options.receipts.empty();
   for (int64_t step = 0; step < job.steps; ++step) {
+    MIXLE_ASSIGN_OR_RETURN(
+        int signal, job.interrupts->agree(communicator, session->world()));
+    if (signal != 0)
+      return interrupt(signal, step);
     const bool isLast = step + 1 == job.steps;
     session->setReceiptDigest(isLast || (wantsReceipts && interval > 0 &&
                                          (step + 1) % interval == 0));
@@ -196,7 +207,27 @@ Status TrainingRank::train() {
     progress.step(step + 1, last->loss, last->globalTokens());
   }
   tokensPerSecond = progress.tokensPerSecond();
-  return finishReceipts();
+  MIXLE_RETURN_IF_ERROR(finishReceipts());
+  if (isFirst())
+    job.interrupts->end();
+  return Status::success();
+}
+
+/// Keeps the receipts of the steps that were made; parameters of a run that was
+/// cut short are not what --save names.
+Status TrainingRank::interrupt(int signal, int64_t stepsDone) {
+  std::string message = describeInterrupt(signal) + " after " +
+                        std::to_string(stepsDone) + " of " +
+                        std::to_string(job.steps) + " steps";
+  if (stepsDone > 0 && !job.options.receipts.empty()) {
+    MIXLE_RETURN_IF_ERROR(finishReceipts());
+    message += "; their receipts are in '" + job.options.receipts + "'";
+  }
+  if (!job.options.save.empty())
+    message += "; '" + job.options.save + "' is not written";
+  job.interrupted = signal;
+  shared = true;
+  return Status::error(message);
 }
 
 Status TrainingRank::finishReceipts() {
@@ -285,15 +316,19 @@ Status prepare(Job &job, Ranks &ranks) {
 
 int runTraining(const RunOptions &options,
                 std::shared_ptr<const LoadedProgram> program, Ranks &ranks) {
-  Job job{options, std::move(program), {}, {}, 0};
+  Job job{options, std::move(program), {}, {}, 0, {}, {}};
+  if (options.trains())
+    job.interrupts.emplace();
   if (Status status = ranks.agree(prepare(job, ranks)); !status.ok()) {
     if (ranks.isFirst())
       printError(status.message());
     return 1;
   }
-  return ranks.run(*job.program, [&job](Communicator &communicator) {
-    return TrainingRank(job, communicator).run();
-  });
+  const int status =
+      ranks.run(*job.program, [&job](Communicator &communicator) {
+        return TrainingRank(job, communicator).run();
+      });
+  return job.interrupted != 0 ? 128 + job.interrupted : status;
 }
 
 } // namespace mixle::tools

@@ -1,6 +1,7 @@
 //===- mixle-run.cpp - Runs programs --------------------------------------===//
 //
-// Exit status: 0, 1 for bad input or a failed run, 2 for a bad command line.
+// Exit status: 0, 1 for bad input or a failed run, 2 for a bad command line, 128 + N
+// for a run that signal N ended.
 // Links no LLVM: all that a program needs was decided by mixle-compile.
 //
 //===----------------------------------------------------------------------===//

@@ -9,7 +9,7 @@ namespace mixle::runtime {
 
 namespace {
 
-const char *nameOf(CollectiveKind kind) {
+const char *nameOf(CollectiveOp kind) {
   constexpr const char *names[] = {"all_reduce", "reduce_scatter", "all_gather",
                                    "all_gather", "all_to_all",     "broadcast",
                                    "barrier"};
@@ -52,14 +52,14 @@ std::vector<int> narrow(const std::vector<int64_t> &values) {
 
 /// Whether members' arguments may legally differ in what decides the way taken.
 bool isUneven(const CollectiveCall &call) {
-  return call.kind == CollectiveKind::allGatherV ||
-         call.kind == CollectiveKind::allToAllV;
+  return call.kind == CollectiveOp::allGatherV ||
+         call.kind == CollectiveOp::allToAllV;
 }
 
 /// The largest byte offset that a call of the kinds that only move bytes uses.
 int64_t extentOf(const CollectiveCall &call, int members) {
   if (!isUneven(call))
-    return call.kind == CollectiveKind::allGather ? call.count * members : 0;
+    return call.kind == CollectiveOp::allGather ? call.count * members : 0;
   int64_t extent = 0;
   for (size_t i = 0; i < call.recvCounts->size(); ++i)
     extent = std::max(extent, (*call.recvOffsets)[i] + (*call.recvCounts)[i]);
@@ -143,7 +143,7 @@ Status MpiCommunicator::move(MpiGroup &group, const CollectiveCall &call,
                              const Wait &wait, int64_t extent) {
   MPI_Request request;
   switch (call.kind) {
-  case CollectiveKind::allReduce: {
+  case CollectiveOp::allReduce: {
     char *data = static_cast<char *>(call.out);
     for (int64_t done = 0; done < call.count;) {
       int64_t piece = std::min(call.count - done, options.maxElementsPerCall);
@@ -156,7 +156,7 @@ Status MpiCommunicator::move(MpiGroup &group, const CollectiveCall &call,
     }
     return Status::success();
   }
-  case CollectiveKind::broadcast: {
+  case CollectiveOp::broadcast: {
     char *data = static_cast<char *>(call.out);
     for (int64_t done = 0; done < call.count;) {
       int64_t piece = std::min(call.count - done, options.maxElementsPerCall);
@@ -167,17 +167,17 @@ Status MpiCommunicator::move(MpiGroup &group, const CollectiveCall &call,
     }
     return Status::success();
   }
-  case CollectiveKind::barrier: {
+  case CollectiveOp::barrier: {
     if (options.checkCalls)
       return Status::success(); // the comparison already was one
     int code = MPI_Ibarrier(group.comm, &request);
     return finish(code, request, wait);
   }
-  case CollectiveKind::reduceScatter:
+  case CollectiveOp::reduceScatter:
     return reduceScatter(group, call, wait);
-  case CollectiveKind::allGather:
-  case CollectiveKind::allGatherV:
-  case CollectiveKind::allToAllV:
+  case CollectiveOp::allGather:
+  case CollectiveOp::allGatherV:
+  case CollectiveOp::allToAllV:
     break;
   }
   if (extent == 0)
@@ -232,17 +232,17 @@ Status MpiCommunicator::exchange(MpiGroup &group, const CollectiveCall &call,
   int code = MPI_SUCCESS;
   // The arguments' arrays have to live until the exchange is done.
   std::vector<int> sendCounts, sendOffsets, recvCounts, recvOffsets;
-  if (call.kind != CollectiveKind::allGather) {
+  if (call.kind != CollectiveOp::allGather) {
     recvCounts = narrow(*call.recvCounts);
     recvOffsets = narrow(*call.recvOffsets);
   }
-  if (call.kind == CollectiveKind::allGather) {
+  if (call.kind == CollectiveOp::allGather) {
     bool inPlace = call.in == out + self * call.count;
     code = MPI_Iallgather(inPlace ? MPI_IN_PLACE : call.in,
                           static_cast<int>(call.count), MPI_BYTE, out,
                           static_cast<int>(call.count), MPI_BYTE, group.comm,
                           &request);
-  } else if (call.kind == CollectiveKind::allGatherV) {
+  } else if (call.kind == CollectiveOp::allGatherV) {
     bool inPlace = call.in == out + recvOffsets[self];
     code = MPI_Iallgatherv(inPlace ? MPI_IN_PLACE : call.in,
                            static_cast<int>(call.count), MPI_BYTE, out,
@@ -280,11 +280,11 @@ Status MpiCommunicator::exchangePieces(MpiGroup &group,
   for (int member = 0; member < group.size(); ++member) {
     int64_t sendOffset = 0, sendCount = call.count;
     int64_t recvOffset = member * call.count, recvCount = call.count;
-    if (call.kind != CollectiveKind::allGather) {
+    if (call.kind != CollectiveOp::allGather) {
       recvOffset = (*call.recvOffsets)[member];
       recvCount = (*call.recvCounts)[member];
     }
-    if (call.kind == CollectiveKind::allToAllV) {
+    if (call.kind == CollectiveOp::allToAllV) {
       sendOffset = (*call.sendOffsets)[member];
       sendCount = (*call.sendCounts)[member];
     }

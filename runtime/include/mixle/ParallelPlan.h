@@ -156,6 +156,9 @@ struct BackendCapabilities {
                   std::string_view precision = "fp32") const;
 };
 
+/// What the CPU backend executes in this version.
+const BackendCapabilities &cpuBackend();
+
 /// A rank's place in the mesh.
 struct WorkerCoordinate {
   int64_t rank = 0;

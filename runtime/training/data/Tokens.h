@@ -11,6 +11,7 @@
 
 #include "mixle/Status.h"
 #include "runtime/base/Files.h"
+#include "runtime/base/Labels.h"
 #include "runtime/base/Npy.h"
 
 #include <cstdint>
@@ -19,9 +20,6 @@
 #include <vector>
 
 namespace mixle::runtime {
-
-/// The label of a position that takes no part in the loss.
-constexpr int64_t ignoredLabel = -100;
 
 /// A stream of tokens cut into rows: row r is the tokens from
 /// r * (sequence + 1), sequence + 1 of them; a tail too short for a row is

@@ -2,6 +2,9 @@
 
 #include "test/compiler/Estimation/Fit.h"
 
+#include <algorithm>
+#include <iterator>
+
 using namespace mixle::test;
 
 namespace {
@@ -82,6 +85,34 @@ TEST(EstimationCase, EmptyPartsChangeNothing) {
       EXPECT_EQ(4.0, result.totalWeight) << plan;
       EXPECT_EQ(4.0, result.statistics[0]) << plan;
     }
+}
+
+// B070 as it stands: partitions [1, 2, 3], [] and [10], one a rank, in all orders.
+// A rank's own rows of weight 0 are none.
+TEST(EstimationCase, PartitionsMergeInAnyOrder) {
+  const Data parts[] = {{3, 1, {1, 2, 3}, {1, 1, 1}},
+                        {3, 1, {5, 6, 7}, {0, 0, 0}},
+                        {3, 1, {10, 8, 9}, {1, 0, 0}}};
+  int order[] = {0, 1, 2};
+  do {
+    Data data;
+    for (int part : order) {
+      data.rows += parts[part].rows;
+      data.values.insert(data.values.end(), parts[part].values.begin(),
+                         parts[part].values.end());
+      data.weights.insert(data.weights.end(), parts[part].weights.begin(),
+                          parts[part].weights.end());
+    }
+    FitResult result =
+        fit(programOf(spec(1, 1, "diag", mixleRules), planned("dp_replicate=3", 3)),
+            data, {});
+    ASSERT_TRUE(result.status.ok()) << result.status.message();
+    EXPECT_EQ((std::vector<int64_t>{3, 3, 3}), result.rowsOfRanks);
+    EXPECT_EQ(4.0, result.totalWeight);
+    EXPECT_EQ(4.0, result.statistics[0]);
+    EXPECT_EQ(4.0, result.models[0].means[0]);
+    EXPECT_EQ(12.5, result.models[0].covariances[0]); // M2 = 50
+  } while (std::next_permutation(std::begin(order), std::end(order)));
 }
 
 // B070 again: nothing at all for one component gives no NaN.

@@ -52,6 +52,46 @@ TEST(EstimationError, DataIsChecked) {
               "row weights up to");
 }
 
+// A file whose parts contradict each other must not be read beyond an end.
+TEST(EstimationError, TheProgramFitsItsSpecification) {
+  auto with = [](const std::function<void(fb::ProgramT &)> &change) {
+    Expected<Program> program = compileEstimator(twoByTwo);
+    if (!program.ok())
+      return program.status();
+    auto changed = std::const_pointer_cast<LoadedProgram>(*program);
+    change(changed->program);
+    Data data;
+    data.rows = 2;
+    data.columns = 2;
+    data.values = {1, 2, 3, 4};
+    return fit(changed, data, {}).status;
+  };
+  auto spec = [](const std::string &text) {
+    return [text](fb::ProgramT &program) {
+      for (auto &attribute : program.config)
+        if (attribute->key == "estimator")
+          attribute->value = text;
+    };
+  };
+  EXPECT_TRUE(with([](fb::ProgramT &) {}).ok());
+  expectError(with(spec(oneGaussian)),
+              "entry 'accumulate' takes 0 + 2 x rows f64 of 'rows'; 1 x rows f64 "
+              "are given");
+  expectError(with(spec(R"({"family": "gaussian_mixture", "dim": 2,
+                            "components": 3, "covariance": "diag"})")),
+              "parameter 'weights' has not the elements or type");
+  expectError(with(spec(R"({"family": "gaussian_mixture", "dim": 2,
+                            "components": 2, "covariance": "full"})")),
+              "parameter 'covariances' has not the elements or type");
+  expectError(with([](fb::ProgramT &program) {
+                for (auto &entry : program.classes[0]->entries)
+                  for (auto &input : entry->inputs)
+                    if (input->role == "row_weights")
+                      input->role = "column_weights";
+              }),
+              "of 'column_weights'; nothing of the kind is given");
+}
+
 TEST(EstimationError, OneErrorOnAllRanks) {
   CompileSettings settings;
   settings.plan = "dp_replicate=2";

@@ -33,6 +33,8 @@ struct Shape {
   int64_t components;
   int64_t rows;
   bool weighted;
+  /// More keys of the specification.
+  std::string more = "";
 };
 
 std::ostream &operator<<(std::ostream &stream, const Shape &shape) {
@@ -44,7 +46,8 @@ struct PlanTest : testing::TestWithParam<Shape> {
     return R"({"family": "gaussian_mixture", "dim": 3, "components": )" +
            std::to_string(GetParam().components) + R"(, "covariance": ")" +
            GetParam().covariance +
-           R"(", "regularization": {"kind": "absolute", "value": 1e-6}})";
+           R"(", "regularization": {"kind": "absolute", "value": 1e-6})" +
+           GetParam().more + "}";
   }
   FitResult fitUnder(const CompileSettings &compile, int64_t chunkRows = 0) {
     FitSettings settings;
@@ -117,6 +120,72 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(info.param.name);
     });
 
+//===----------------------------------------------------------------------===//
+// Rules that say another thing of every component
+//===----------------------------------------------------------------------===//
+
+const std::vector<double> namedWeights = {0.05, 0.35, 0.15, 0.25, 0.2};
+const char *const fixedWeights =
+    R"(, "fixed_weights": [0.05, 0.35, 0.15, 0.25, 0.2])";
+const char *const priorWeights =
+    R"(, "pseudo_count": {"weights": 40}, "prior_statistics": )"
+    R"({"weights": [0.05, 0.35, 0.15, 0.25, 0.2]})";
+
+std::string priors(const char *covariances) {
+  return R"(, "pseudo_count": {"weights": 3, "means": 2, "covariances": 5},
+            "prior_statistics": {"weights": [0.05, 0.35, 0.15, 0.25, 0.2],
+                                 "means": [1, 1e6, 2], "covariances": )" +
+         std::string(covariances) + "}";
+}
+
+/// Components of a rank are not the first of the specification's list.
+struct RuleTest : PlanTest {};
+
+TEST_P(RuleTest, EveryPlanFollowsThem) {
+  Expected<MixtureSpec> parsed = MixtureSpec::parseText(spec(), "spec");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  const MixtureRules &rules = parsed->rules;
+  const auto f = static_cast<size_t>(parsed->shape.features());
+  FitResult reference = fitUnder(CompileSettings());
+  ASSERT_EQ(4u, reference.trace.size());
+  for (int dp : {1, 2, 3})
+    for (int tp : {1, 2, 4, 5}) {
+      CompileSettings settings;
+      settings.plan = "dp_replicate=" + std::to_string(dp) +
+                      ",tp=" + std::to_string(tp);
+      FitResult result = fitUnder(settings);
+      expectSame(reference, result, settings.plan);
+      const std::vector<double> &weights = result.models.back().weights;
+      if (!rules.fixedWeights.empty()) {
+        EXPECT_EQ(namedWeights, weights) << settings.plan;
+        continue;
+      }
+      // (n_k + p w0_k) / (sum n + p) with the last statistics' counts.
+      double total = 0;
+      for (size_t k = 0; k < 5; ++k)
+        total += result.statistics[k * f];
+      for (size_t k = 0; k < 5; ++k)
+        EXPECT_NEAR((result.statistics[k * f] + rules.weightCount * namedWeights[k]) /
+                        (total + rules.weightCount),
+                    weights[k], 1e-14)
+            << settings.plan << " component " << k;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, RuleTest,
+    testing::Values(
+        Shape{"fixed_weights_diag", "diag", 5, 500, false, fixedWeights},
+        Shape{"fixed_weights_full", "full", 5, 500, false, fixedWeights},
+        Shape{"prior_weights_diag", "diag", 5, 500, false, priorWeights},
+        Shape{"prior_weights_full", "full", 5, 500, false, priorWeights},
+        Shape{"all_priors_diag", "diag", 5, 500, true, priors("[1, 2, 3]")},
+        Shape{"all_priors_full", "full", 5, 500, true,
+              priors("[[2, 0.5, 0], [0.5, 1, 0], [0, 0, 3]]")}),
+    [](const testing::TestParamInfo<Shape> &info) {
+      return std::string(info.param.name);
+    });
+
 TEST(PlanErrors, PlansThatAnEstimatorCannotHave) {
   const std::string spec =
       R"({"family": "gaussian_mixture", "dim": 2, "components": 3})";
@@ -125,8 +194,23 @@ TEST(PlanErrors, PlansThatAnEstimatorCannotHave) {
   Expected<Program> cut = compileEstimator(spec, settings);
   ASSERT_FALSE(cut.ok());
   EXPECT_NE(std::string::npos,
-            cut.status().message().find("cuts inside a granule of 'components'"))
+            cut.status().message().find("tp=4 is more than the 3 of 'components', "
+                                        "of which every rank needs one; use tp = "
+                                        "1, 2, 3"))
       << cut.status().message();
+  EXPECT_EQ(std::string::npos, cut.status().message().find("--granules"));
+  // Where there are enough, granules help.
+  settings.components = 2;
+  settings.plan = "tp=3";
+  cut = compileEstimator(spec, settings);
+  ASSERT_FALSE(cut.ok());
+  EXPECT_NE(std::string::npos,
+            cut.status().message().find(
+                "--granules components=N with N a multiple of 3, or use tp = 1, 2"))
+      << cut.status().message();
+  settings.components = 3;
+  EXPECT_TRUE(compileEstimator(spec, settings).ok());
+  settings.components = 0;
   for (const char *plan : {"microbatches=2", "gradient_accumulation_steps=2"}) {
     settings.plan = plan;
     Expected<Program> time = compileEstimator(spec, settings);

@@ -165,6 +165,30 @@ class Estimators(unittest.TestCase):
                     "--data", "same.csv", "--save", "singular.safetensors")
         self.assertFalse(os.path.exists("singular.safetensors"))
 
+    def test_options_that_do_nothing_are_refused(self):
+        fit = ["one.fbs", "--data", "wine.csv"]
+        for option in (["--text", "x"], ["--tokens", "x"], ["--batches", "x"], ["--evaluate"],
+                       ["--steps", "3"], ["--generate", "3"],
+                       ["--inject-failure", "rank=0,step=1,kind=error"]):
+            self.refuse(option[0] + " has no effect on program 'one.fbs', which is an "
+                        "estimation program: it is an option of training; leave it out",
+                        *fit, *option, status=2)
+        # These need another option of training, which is refused then.
+        for option in (["--batches", "x", "--labels", "x"], ["--generate", "3", "--prompt", "x"],
+                       ["--generate", "3", "--temperature", "1"]):
+            self.refuse("which is an estimation program", *fit, *option, status=2)
+        self.refuse("--digest-every has no effect", *fit, "--receipts", "x.jsonl",
+                    "--digest-every", "2", status=2)
+        self.fit(*fit, "--iterations", "1", "--save", "start.safetensors")
+        self.refuse("--seed has no effect", *fit, "--weights", "start.safetensors",
+                    "--seed", "1", status=2)
+        self.assertFalse(os.path.exists("x.jsonl"))
+
+    def test_a_full_disk_is_one_line(self):
+        fit = ["one.fbs", "--data", "wine.csv", "--iterations", "2"]
+        self.refuse("/dev/full", *fit, "--save", "/dev/full")
+        self.refuse("/dev/full", *fit, "--receipts", "/dev/full")
+
     def test_bad_specifications_are_one_line(self):
         for text, message in [("{}", "family is missing"),
                               ("{", "bad.json"),

@@ -1,4 +1,8 @@
 // RUN: mixle-opt %S/../Inputs/mini.mlir --mixle-pipeline='plan=dp_replicate=2,tp=2' | FileCheck %s
+// Without clipping there is no norm to judge.
+// RUN: sed 's/, max_grad_norm = 1.0 : f64//' %S/../Inputs/mini.mlir > %t.mlir
+// RUN: mixle-opt %t.mlir --mixle-pipeline='plan=dp_replicate=2,tp=2' | FileCheck %s --check-prefix=UNCLIPPED --implicit-check-not=gradient_norm --implicit-check-not=non_finite_norm
+// UNCLIPPED: exec.commit_if @flag.tokens "no_valid_token"
 
 // CHECK-LABEL: exec.program @mini
 // CHECK-LABEL: exec.entry @accumulate
@@ -8,14 +12,16 @@
 // CHECK: exec.call "dot_tree_f32"
 // CHECK: exec.collective "tree_all_reduce" "sum" f32
 // Units are judged before anything is summed, and nothing of the state changes
-// before both conditions for a commit hold.
+// before all conditions for a commit hold, each with its own reason.
 // CHECK-LABEL: exec.entry @step
 // CHECK: exec.collective "all_reduce" "max" ui64 [@amax]
 // CHECK-NEXT: exec.call "decide_units"
 // CHECK-NEXT: exec.commit_if @flag.finite "non_finite"
 // CHECK-NEXT: exec.retry @flag.rerun
 // CHECK-NOT: exec.launch {{.*}}@p.
-// CHECK: exec.call "check_commit"
-// CHECK-NEXT: exec.commit_if @flag.commit "no_valid_token"
+// CHECK: exec.call "flag_positive"
+// CHECK-NEXT: exec.commit_if @flag.tokens "no_valid_token"
+// CHECK-NEXT: exec.call "flag_finite" [@out.gradient_norm, @flag.norm]
+// CHECK-NEXT: exec.commit_if @flag.norm "non_finite_norm"
 // CHECK-COUNT-3: exec.launch {{.*}}@p.
 // CHECK: exec.call "advance"

@@ -175,6 +175,52 @@ TEST(MixtureMeaning, ConstantDataHasNoSpread) {
   EXPECT_EQ(r[2].reals, (std::vector<double>{1e-8, 1e-8}));
 }
 
+/// Interprets a step of one component with this spec; the diagnostic, "" if none.
+static std::string stepError(const std::string &keys) {
+  std::string escaped;
+  for (char character : "{\"family\": \"gaussian_mixture\", \"dim\": 2, " + keys + "}")
+    escaped += character == '"' ? std::string("\\22") : std::string(1, character);
+  TestEntry test("%t: tensor<2x6xf64>, %n: tensor<f64>, %a: tensor<2xf64>, "
+                 "%w: tensor<2xf64>, %m: tensor<2x2xf64>, %c: tensor<2x2x2xf64>",
+                 "%r:3 = mixle.mixture_step %t, %n, %a, %a, %w, %m, %c spec = \"" +
+                     escaped +
+                     "\" : (tensor<2x6xf64>, tensor<f64>, tensor<2xf64>, "
+                     "tensor<2xf64>, tensor<2xf64>, tensor<2x2xf64>, "
+                     "tensor<2x2x2xf64>) -> (tensor<2xf64>, tensor<2x2xf64>, "
+                     "tensor<2x2x2xf64>)");
+  std::string message;
+  ScopedDiagnosticHandler handler(&test.getContext(),
+                                  [&](Diagnostic &d) { message = d.str(); });
+  ValueMap values;
+  auto arguments = test.entry().getBody().front().getArguments();
+  values[arguments[0]] = Tensor::zeros({2, 6});
+  values[arguments[1]] = reals({}, {0});
+  values[arguments[2]] = reals({2}, {1, 1});
+  values[arguments[3]] = reals({2}, {0.5, 0.5});
+  values[arguments[4]] = Tensor::zeros({2, 2});
+  values[arguments[5]] = Tensor::zeros({2, 2, 2});
+  const bool refused = failed(interpretOp(test.op(), values));
+  EXPECT_EQ(refused, !message.empty());
+  return message;
+}
+
+// A part of a mixture does not say which part it is: where the spec has a weight
+// for each component, and where it has fewer components, nothing is guessed.
+TEST(MixtureMeaning, PartsOfAMixtureWithNamedWeightsAreRefused) {
+  EXPECT_EQ(stepError("\"components\": 3"), "");
+  EXPECT_NE(stepError("\"components\": 1").find("has 2 components, its spec 1"),
+            std::string::npos);
+  EXPECT_EQ(stepError("\"components\": 2, \"fixed_weights\": [0.4, 0.6]"), "");
+  for (const char *keys :
+       {"\"components\": 3, \"fixed_weights\": [0.2, 0.3, 0.5]",
+        "\"components\": 3, \"pseudo_count\": 2, \"prior_statistics\": "
+        "{\"weights\": [0.2, 0.3, 0.5]}"})
+    EXPECT_NE(stepError(keys).find(
+                  "has 2 components, its spec 3 with a weight for each"),
+              std::string::npos)
+        << stepError(keys);
+}
+
 TEST(MixtureMeaning, StatusNamesTheFirstFromTheEnd) {
   TestEntry test("%c: tensor<4x1xf64>",
                  "%r = mixle.mixture_status %c full = false : "

@@ -216,8 +216,8 @@ TEST_P(PlacementTest, PartsMergeToTheWhole) {
 
   for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
     SmallVector<int64_t> sizes = sizesOf(op, rule, f);
-    // A factor that stands nowhere splits nothing.
-    if (sizes.empty() || !rule.factors[f].splittable)
+    ASSERT_FALSE(sizes.empty()) << "factor " << f << " stands nowhere";
+    if (!rule.factors[f].splittable)
       continue;
     int64_t unit = 0;
     for (int64_t size : sizes)

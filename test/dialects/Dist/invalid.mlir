@@ -10,6 +10,7 @@
 
 // -----
 
+// An axis that the mesh does not have (case B101).
 // expected-error @below {{unknown mesh axis "data"}}
 "test.op"() {p = #dist.placement<[["data"]], [], "">} : () -> ()
 

@@ -1,6 +1,6 @@
 //===- GranuleTreeTest.cpp - The tree against its definition --------------===//
 
-#include "runtime/comm/GranuleTree.h"
+#include "runtime/base/GranuleTree.h"
 #include <gtest/gtest.h>
 #include <string>
 

@@ -86,8 +86,9 @@ TEST(Functions, theTableIsWhole) {
     for (const char *suffix : {"_f32", "_f64"})
       expected.push_back(std::string(base) + suffix);
   for (const char *name :
-       {"advance", "check_commit", "clip_coefficient", "count_labels",
-        "decide_units", "initialize_units", "round_exact", "schedule"})
+       {"advance", "clip_coefficient", "count_labels", "decide_units",
+        "flag_finite", "flag_positive", "flag_zero", "initialize_units",
+        "round_exact", "schedule"})
     expected.push_back(name);
   for (const std::string &name : expected)
     EXPECT_NE(findFunction(name), nullptr) << name;
@@ -407,22 +408,99 @@ TEST(Functions, scheduleIsOfTheStepThatFollows) {
   EXPECT_EQ(step[0], 2);
 }
 
-TEST(Functions, checkCommit) {
-  std::vector<int64_t> count = {1};
-  std::vector<double> norm = {2};
-  std::vector<int32_t> flag(1);
-  auto check = [&] {
-    Call("check_commit").on(count).on(norm).on(flag).run();
-    return flag[0];
+/// The message of a call's own check, "" where it passes.
+static std::string refusal(const std::string &name, std::vector<int64_t> scalars,
+                           const std::string &text = "") {
+  fb::ProgramT program;
+  std::vector<double> floats;
+  std::vector<Extent> touched;
+  CallArguments arguments{&program, scalars.data(), &floats, &text};
+  return checkCall(*findFunction(name), arguments, touched).message();
+}
+
+// Lists of a specification are of the whole mixture; `first` says where a rank's
+// components begin.
+TEST(Functions, mixtureStepOfSomeComponents) {
+  const std::string rules =
+      R"({"family": "gaussian_mixture", "dim": 1, "components": 3,
+          "covariance": "diag", "regularization": {"kind": "absolute", "value": 0},)";
+  const std::string fixed = rules + R"("fixed_weights": [0.5, 0.2, 0.3]})";
+  const std::string priors =
+      rules + R"("pseudo_count": {"weights": 10},
+                 "prior_statistics": {"weights": [0.5, 0.2, 0.3]}})";
+  // Two components of this rank, from the second on: 2 rows at -1 and 1 each, of
+  // 6 in all.
+  std::vector<double> statistics = {2, 0, 2, 2, 0, 2}, total = {6}, anchor = {0},
+                      scale = {1}, weights(2), means(2), covariances(2),
+                      newWeights(2), newMeans(2), newCovariances(2);
+  auto step = [&](const std::string &text, int64_t owned, int64_t first) {
+    Call("mixture_step_f64")
+        .on(statistics)
+        .on(total)
+        .on(anchor)
+        .on(scale)
+        .on(weights)
+        .on(means)
+        .on(covariances)
+        .on(newWeights)
+        .on(newMeans)
+        .on(newCovariances)
+        .with({2, owned, first})
+        .text(text)
+        .run();
+    return newWeights;
   };
-  EXPECT_EQ(check(), 1);
-  norm[0] = HUGE_VAL;
-  EXPECT_EQ(check(), 0);
-  norm[0] = NAN;
-  EXPECT_EQ(check(), 0);
-  norm[0] = 2;
-  count[0] = 0;
-  EXPECT_EQ(check(), 0);
+  EXPECT_EQ(step(fixed, 2, 1), (std::vector<double>{0.2, 0.3}));
+  EXPECT_EQ(step(priors, 2, 1),
+            (std::vector<double>{(2 + 10 * 0.2) / 16, (2 + 10 * 0.3) / 16}));
+  EXPECT_EQ(newCovariances, (std::vector<double>{1, 1}));
+  // The last rank has one and padding, one beyond it none; padding stays.
+  weights = {7, 7};
+  EXPECT_EQ(step(fixed, 1, 2), (std::vector<double>{0.3, 7}));
+  EXPECT_EQ(step(fixed, 0, 4), (std::vector<double>{7, 7}));
+  EXPECT_EQ(refusal("mixture_step_f64", {2, 2, 2}, fixed),
+            "components 2 to 4 of a mixture of 3");
+  EXPECT_EQ(refusal("mixture_step_f64", {4, 4, 0}, fixed),
+            "components 0 to 4 of a mixture of 3");
+  EXPECT_EQ(refusal("mixture_step_f64", {1, 2, 0}, fixed),
+            "2 owned components of 1");
+  EXPECT_NE(refusal("mixture_step_f64", {2, 2, 1}, "{"), "");
+}
+
+TEST(Functions, mixtureStatusCountsFromTheEndOfAll) {
+  std::vector<double> covariances = {1, -1, -1};
+  std::vector<int64_t> status(1);
+  auto of = [&](int64_t owned, int64_t first) {
+    Call("mixture_status_f64")
+        .on(covariances)
+        .on(status)
+        .with({3, owned, first, 5, 1, 0})
+        .run();
+    return status[0];
+  };
+  EXPECT_EQ(of(3, 0), 4);
+  EXPECT_EQ(of(2, 3), 1); // the last of all
+  EXPECT_EQ(of(1, 0), 0); // padding is not judged
+  EXPECT_EQ(of(0, 6), 0);
+  // A bad covariance beyond the end would read as a good one.
+  EXPECT_EQ(refusal("mixture_status_f64", {3, 3, 4, 5, 1, 0}),
+            "components 4 to 7 of a mixture of 5");
+}
+
+TEST(Functions, flagsForACommit) {
+  std::vector<int32_t> flag(1);
+  for (int64_t count : {0, 1, 7}) {
+    std::vector<int64_t> value = {count};
+    flag[0] = -1;
+    Call("flag_positive").on(value).on(flag).run();
+    EXPECT_EQ(flag[0], count > 0);
+  }
+  for (double norm : {0.0, 2.0, HUGE_VAL, -HUGE_VAL, double(NAN)}) {
+    std::vector<double> value = {norm};
+    flag[0] = -1;
+    Call("flag_finite").on(value).on(flag).run();
+    EXPECT_EQ(flag[0], std::isfinite(norm));
+  }
 }
 
 TEST(Functions, parametersStartFromTheirInitialisation) {

@@ -59,7 +59,7 @@ std::vector<T> reference(const Problem<T> &p, Subtree subtree) {
   std::vector<T> result;
   for (int64_t m = 0; m < p.rows; ++m)
     for (int64_t n = 0; n < p.columns; ++n)
-      result.push_back(tree(p, subtree.first, subtree.count, m, n));
+      result.push_back(tree(p, subtree.begin, subtree.size(), m, n));
   return result;
 }
 
@@ -89,7 +89,7 @@ std::vector<std::vector<T>> runOwned(const Problem<T> &p, int64_t first,
         for (int64_t n = 0; n < p.columns; ++n)
           b[transposeB ? n * ldb + k : k * ldb + n] = p.b[from * p.columns + n];
       }
-  const size_t count = ownedSubtrees(p.c.granules, first, owned).size();
+  const size_t count = maximalSubtrees(first, first + owned, p.c.granules).size();
   const int64_t ldOut = p.columns + 2;
   const int64_t slotStride = p.rows * ldOut + 9;
   const T untouched = T(-12345);
@@ -194,7 +194,7 @@ TYPED_TEST(GemmTest, RandomStructures) {
           sameBits(reference(p, {0, c.granules}),
                    runOwned(p, 0, c.granules, i % 2, workspace, isa)[0]));
       const std::vector<Subtree> subtrees =
-          ownedSubtrees(c.granules, first, owned);
+          maximalSubtrees(first, first + owned, c.granules);
       const std::vector<std::vector<T>> partials =
           runOwned(p, first, owned, i % 2, workspace, isa);
       ASSERT_EQ(subtrees.size(), partials.size());
@@ -275,7 +275,7 @@ TYPED_TEST(GemmTest, PartialsOfAnyRanksCompleteToTheSameTree) {
     std::vector<std::vector<T>> storage;
     for (int64_t first = 0; first < c.granules;) {
       const int64_t owned = values.integer(1, c.granules - first);
-      for (const Subtree &s : ownedSubtrees(c.granules, first, owned))
+      for (const Subtree &s : maximalSubtrees(first, first + owned, c.granules))
         leaves.push_back(s);
       for (auto &partial :
            runOwned(p, first, owned, false, workspace, bestIsa()))
@@ -291,12 +291,12 @@ TYPED_TEST(GemmTest, PartialsOfAnyRanksCompleteToTheSameTree) {
   }
 }
 
-TEST(OwnedSubtrees, AreMaximal) {
+TEST(MaximalSubtrees, AreMaximal) {
   const auto expect = [](int64_t granules, int64_t first, int64_t owned,
                          std::vector<std::pair<int64_t, int64_t>> expected) {
     std::vector<std::pair<int64_t, int64_t>> got;
-    for (const Subtree &s : ownedSubtrees(granules, first, owned))
-      got.push_back({s.first, s.count});
+    for (const Subtree &s : maximalSubtrees(first, first + owned, granules))
+      got.push_back({s.begin, s.size()});
     EXPECT_EQ(expected, got);
   };
   expect(8, 0, 8, {{0, 8}});
@@ -312,7 +312,7 @@ TEST(OwnedSubtrees, AreMaximal) {
 TEST(CompleteTree, RefusesWhatIsNoCutThroughTheTree) {
   const float x = 1;
   float out;
-  EXPECT_THROW(completeTree<float>(4, {{0, 3}, {3, 1}}, {&x, &x}, &out, 1),
+  EXPECT_THROW(completeTree<float>(4, {{0, 3}, {3, 4}}, {&x, &x}, &out, 1),
                std::invalid_argument);
   EXPECT_THROW(completeTree<float>(2, {{0, 2}, {0, 2}}, {&x, &x}, &out, 1),
                std::invalid_argument);

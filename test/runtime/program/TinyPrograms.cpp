@@ -166,8 +166,10 @@ fb::ProgramT tinyTrainingProgram(const ParallelPlan &plan) {
   s.call("clip_coefficient", {squares, coefficient, norm}, {}, {1.0});
   s.call("round_exact", {loss, lossValue});
   s.copy(count, countValue, constant(8));
-  s.call("check_commit", {count, norm, commit});
+  s.call("flag_positive", {count, commit});
   s.commitIf(commit, "no_valid_token");
+  s.call("flag_finite", {norm, commit});
+  s.commitIf(commit, "non_finite_norm");
   s.call("schedule", {step, rate, corrections, corrections2}, {},
          {0.1, 0.9, 0.999}, "linear,warmup=2,total=10");
   s.copy(parameter, momentum, constant(held * 4));

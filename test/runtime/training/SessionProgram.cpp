@@ -279,8 +279,10 @@ private:
                   parts, DataType::I64, ExactSum::limbCount)});
     s.call("clip_coefficient", {squares, coefficient, norm}, {}, {1.0});
     emitLoss(s, "step", loss, count);
-    s.call("check_commit", {count, norm, commit});
+    s.call("flag_positive", {count, commit});
     s.commitIf(commit, "no_valid_token");
+    s.call("flag_finite", {norm, commit});
+    s.commitIf(commit, "non_finite_norm");
     s.call("schedule", {stepCount, rate, c1, c2}, {}, {0.1, 0.9, 0.999},
            "linear,warmup=2,total=10");
     s.copy(gradient, momentum, constant(held * 4));

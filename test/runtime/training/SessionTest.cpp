@@ -394,6 +394,73 @@ TEST(Session, WrongArgumentsAreRefused) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
+// A norm that is not finite is no missing label: it has a reason of its own.
+// (Units bound gradients, so it takes a program that sums other squares.)
+TEST(Session, ANormThatIsNotFiniteIsSaid) {
+  fb::ProgramT program = sessionProgram(planOf("dp_replicate=2"), SessionSizes());
+  auto &body = *program.classes[0];
+  uint32_t wte = 0;
+  while (body.buffers[wte]->parameter != 0 ||
+         body.buffers[wte]->kind != fb::BufferKind::Parameter)
+    ++wte;
+  int changed = 0;
+  for (auto &entry : body.entries)
+    for (auto &command : entry->commands)
+      if (command->name == "exact_sum_squares_f32") {
+        command->buffers[1] = wte;
+        ++changed;
+      }
+  ASSERT_EQ(changed, 1);
+  Expected<std::shared_ptr<const LoadedProgram>> loaded = loadBytes(program);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  Status status = runOnThreads(2, [&](int, Communicator &communicator) -> Status {
+    MIXLE_ASSIGN_OR_RETURN(std::unique_ptr<TrainingSession> session,
+                           TrainingSession::create(*loaded, communicator));
+    // A word that no row has.
+    MIXLE_RETURN_IF_ERROR(session->rank().forEachHeldRange(
+        0, "", [&](const ElementRange &range) {
+          for (int64_t i = 0; i < range.count; ++i)
+            if (range.globalStart + i == 6 * 7 + 3)
+              static_cast<float *>(range.data)[i] = HUGE_VALF;
+          return Status::success();
+        }));
+    EXPECT_EQ(stepOn(*session, someRows(8, 0)).status().message(),
+              "step 1 is not committed: the gradient's norm is inf; parameters "
+              "and optimizer state are untouched");
+    EXPECT_TRUE(session->lastErrorIsShared());
+    EXPECT_EQ(session->step(), 0);
+    return session->close();
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// Commands read rows as the program has them; what a session hands over must be
+// as long.
+TEST(Session, ProgramsThatReadOtherRowsAreRefused) {
+  auto errorOf = [](const std::function<void(fb::ProgramT &)> &change) {
+    fb::ProgramT program = sessionProgram(planOf("dp_replicate=1"), SessionSizes());
+    change(program);
+    Expected<std::shared_ptr<const LoadedProgram>> loaded = loadBytes(program);
+    EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+    return runOnThreads(1, [&](int, Communicator &communicator) {
+             return TrainingSession::create(*loaded, communicator).status();
+           })
+        .message();
+  };
+  EXPECT_EQ(errorOf([](fb::ProgramT &) {}), "");
+  // Sequences of 4 are in the commands, 3 in the header.
+  EXPECT_NE(errorOf([](fb::ProgramT &program) { program.sequence = 3; })
+                .find("takes 0 + 4 x rows i32 of 'tokens'; 3 x rows i32 are given"),
+            std::string::npos);
+  EXPECT_NE(errorOf([](fb::ProgramT &program) {
+              for (auto &entry : program.classes[0]->entries)
+                for (auto &input : entry->inputs)
+                  if (input->role == "labels")
+                    input->role = "targets";
+            }).find("of 'targets'; nothing of the kind is given"),
+            std::string::npos);
+}
+
 TEST(Session, AnErrorOfOneRankEndsAll) {
   Rows rows = someRows(8, 0);
   SessionOptions options;

@@ -79,15 +79,21 @@ TEST_F(Errors, OptionsThatDoNotFitTogether) {
               "--digest-every needs --receipts");
   expectError(training + "--prompt x", 2, "--prompt needs --generate");
   expectError(training + "--temperature 1", 2, "--temperature needs");
-  expectError(training + "--row-weights x", 2, "--row-weights needs --data");
   expectError(program + " --save " + (folder / "x") + " --receipts " +
                   (folder / "x") + " --text " + text + " --steps 1",
               2, "both name");
   expectError(program + " --generate 3 --receipts " + (folder / "r"), 2,
               "--receipts needs steps");
   for (const char *option :
-       {"--data x", "--iterations 3", "--tolerance 1", "--chunk-rows 5"})
-    expectError(training + option, 2, "which is a training program");
+       {"--data x", "--row-weights x", "--iterations 3", "--tolerance 1",
+        "--chunk-rows 5"})
+    expectError(training + option, 2,
+                "', which is a training program: it is an option of estimation; "
+                "leave it out");
+  const std::string given = program + " --seed 1 --weights x ";
+  for (const std::string &rest : std::vector<std::string>{
+           "--save " + (folder / "x"), "--batches x", "--text " + text + " --evaluate"})
+    expectError(given + rest, 2, "--seed has no effect: --weights gives");
   expectError(training + "--verify", 2, "--verify runs nothing");
   expectError(program + " --dump --seed 1", 2, "--dump runs nothing");
   expectError(program + " --dump=xml", 2, "--dump=xml");

@@ -15,8 +15,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MIXLE_RUNTIME_COMM_GRANULETREE_H
-#define MIXLE_RUNTIME_COMM_GRANULETREE_H
+#ifndef MIXLE_RUNTIME_BASE_GRANULETREE_H
+#define MIXLE_RUNTIME_BASE_GRANULETREE_H
 
 #include <cstdint>
 #include <vector>
@@ -108,4 +108,4 @@ bool combine(Subtree node, int slot, const Visit &visit, const Join &join) {
 
 } // namespace mixle::runtime
 
-#endif // MIXLE_RUNTIME_COMM_GRANULETREE_H
+#endif // MIXLE_RUNTIME_BASE_GRANULETREE_H
