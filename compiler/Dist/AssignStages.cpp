@@ -22,6 +22,11 @@ struct Cut {
 
 struct AssignStagesPass : mlir::dist::impl::AssignStagesBase<AssignStagesPass> {
   int64_t ranks = 1, stages = 1;
+  /// The forward ops of @accumulate in order, and their stages. Other entries
+  /// begin with the same ops.
+  SmallVector<std::pair<OperationName, int64_t>> forwardStages;
+  /// The stage of a forward op, by its index before it was taken apart.
+  DenseMap<int64_t, int64_t> primalStages;
 
   void runOnOperation() override {
     mx::ProgramOp program = getOperation();
@@ -251,6 +256,9 @@ struct AssignStagesPass : mlir::dist::impl::AssignStagesBase<AssignStagesPass> {
     for (auto [i, op] : llvm::enumerate(ops)) {
       while (stage < chosen.size() && i >= chosen[stage])
         ++stage;
+      forwardStages.push_back({op->getName(), static_cast<int64_t>(stage)});
+      if (auto primal = op->getAttrOfType<IntegerAttr>(mx::kPrimalAttr))
+        primalStages[primal.getInt()] = static_cast<int64_t>(stage);
       for (Value operand : op->getOperands())
         if (mx::ParameterOp parameter = parameterOf(operand)) {
           SmallVector<int64_t> &list = held[parameter];
@@ -282,7 +290,16 @@ struct AssignStagesPass : mlir::dist::impl::AssignStagesBase<AssignStagesPass> {
     llvm::DenseSet<Value> free;
     collectFree(entry, free);
     DenseMap<Value, int64_t> stageOf;
+    size_t next = 0;
     for (Operation &op : entry.getBody().front().without_terminator()) {
+      int64_t cut = -1;
+      if (isForward(&op) && next < forwardStages.size()) {
+        auto [name, stage] = forwardStages[next++];
+        if (name == op.getName())
+          cut = stage;
+        else
+          next = forwardStages.size();
+      }
       if (op.getNumResults() && free.contains(op.getResult(0)))
         continue;
       auto placed = dyn_cast<mx::PlacementOpInterface>(op);
@@ -318,6 +335,11 @@ struct AssignStagesPass : mlir::dist::impl::AssignStagesBase<AssignStagesPass> {
             nearest = s;
         stage = nearest;
       }
+      if (cut >= 0)
+        stage = cut;
+      auto primal = op.getAttrOfType<IntegerAttr>(mx::kPrimalAttr);
+      if (!forward && primal && primalStages.count(primal.getInt()))
+        stage = primalStages.lookup(primal.getInt());
       if (stage < 0)
         stage = forward ? stages - 1 : 0;
       for (Value result : op.getResults())

@@ -1,6 +1,7 @@
 //===- Emit.cpp - From an exec.program to a program file ------------------===//
 
 #include "compiler/Emit/Emit.h"
+#include "runtime/program/Names.h"
 #include "runtime/program/ProgramFile.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -224,7 +225,7 @@ struct Emitter {
     table->slots = static_cast<int32_t>(op.getSlots());
     if (table->slots > 1) {
       int64_t bytes = (table->fixed + table->per_row * rankClass->max_rows) *
-                      elementBytes(op.getElement());
+                      ::mixle::runtime::sizeOf(table->dtype);
       table->slot_stride = (bytes + 63) / 64 * 64;
     }
     buffers[op.getSymName()] = static_cast<uint32_t>(rankClass->buffers.size());
@@ -500,7 +501,7 @@ LogicalResult mlir::exec::emitProgram(ArrayRef<ProgramOp> classes,
     code->elf.assign(kernels.elf.begin(), kernels.elf.end());
     out.code.push_back(std::move(code));
   }
-  for (auto parameter : classes.front().getOps<ParameterOp>())
+  for (auto parameter : emitter.program.getOps<ParameterOp>())
     emitter.parameter(parameter);
   for (ProgramOp program : classes) {
     emitter.program = program;

@@ -39,3 +39,9 @@ double mlir::mixle::configNumber(ProgramOp program, StringRef key,
     return static_cast<double>(number.getInt());
   return fallback;
 }
+
+void mlir::mixle::copyPhase(Operation *from, Operation *to) {
+  for (StringRef name : {StringRef(kPhaseAttr), StringRef(kPrimalAttr)})
+    if (Attribute value = from->getAttr(name))
+      to->setAttr(name, value);
+}

@@ -16,8 +16,7 @@ namespace {
 template <typename Op, typename... Args>
 Op createLike(OpBuilder &builder, Operation *source, Args &&...args) {
   auto op = Op::create(builder, source->getLoc(), std::forward<Args>(args)...);
-  if (Attribute phase = source->getAttr(kPhaseAttr))
-    op->setAttr(kPhaseAttr, phase);
+  copyPhase(source, op);
   return op;
 }
 

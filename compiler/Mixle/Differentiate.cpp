@@ -12,9 +12,12 @@ using namespace mlir::mixle;
 
 namespace {
 
-/// Marks the pass of the step that ops belong to.
-void setPhase(Operation *op, StringRef phase) {
+/// Marks the pass of the step that ops belong to, and the forward op that they
+/// are or serve.
+void setPhase(Operation *op, StringRef phase, int64_t primal) {
   op->setAttr(kPhaseAttr, StringAttr::get(op->getContext(), phase));
+  op->setAttr(kPrimalAttr,
+              IntegerAttr::get(IntegerType::get(op->getContext(), 64), primal));
 }
 
 struct DifferentiatePass : mlir::mixle::impl::DifferentiateBase<DifferentiatePass> {
@@ -36,8 +39,9 @@ struct DifferentiatePass : mlir::mixle::impl::DifferentiateBase<DifferentiatePas
   LogicalResult differentiate(EntryOp entry) {
     Block &body = entry.getBody().front();
     auto terminator = cast<ReturnOp>(body.getTerminator());
+    int64_t index = 0;
     for (Operation &op : body.without_terminator())
-      setPhase(&op, "forward");
+      setPhase(&op, "forward", index++);
 
     // Cotangents so far; several uses add in reverse program order.
     DenseMap<Value, Value> cotangents;
@@ -52,7 +56,6 @@ struct DifferentiatePass : mlir::mixle::impl::DifferentiateBase<DifferentiatePas
     if (!root)
       return terminator.emitError("the loss must be a mixle.exact_sum of token losses");
 
-    Operation *lastForward = terminator->getPrevNode();
     auto add = [&](Value value, Value contribution) {
       Value &total = cotangents[value];
       if (!total) {
@@ -84,6 +87,7 @@ struct DifferentiatePass : mlir::mixle::impl::DifferentiateBase<DifferentiatePas
         return op->emitError("has no gradient, but the loss depends on it");
       }
       SmallVector<Value> operands;
+      Operation *before = terminator->getPrevNode();
       if (failed(gradient.buildGradient(builder, results, operands)))
         return failure();
       if (operands.size() != op->getNumOperands())
@@ -93,10 +97,11 @@ struct DifferentiatePass : mlir::mixle::impl::DifferentiateBase<DifferentiatePas
       for (auto [operand, cotangent] : llvm::zip(op->getOperands(), operands))
         if (cotangent)
           add(operand, cotangent);
+      int64_t primal = op->getAttrOfType<IntegerAttr>(kPrimalAttr).getInt();
+      for (Operation *made = before->getNextNode(); made != terminator;
+           made = made->getNextNode())
+        setPhase(made, "backward", primal);
     }
-    for (Operation *op = lastForward ? lastForward->getNextNode() : &body.front();
-         op != terminator; op = op->getNextNode())
-      setPhase(op, "backward");
 
     // One result per trained parameter, in argument order.
     auto program = cast<ProgramOp>(entry->getParentOp());

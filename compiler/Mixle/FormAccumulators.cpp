@@ -138,7 +138,7 @@ struct FormAccumulatorsPass : mlir::mixle::impl::FormAccumulatorsBase<FormAccumu
                   << "this contribution cannot become an accumulator: " << *maker;
             return diagnostic;
           }
-          next.getDefiningOp()->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+          copyPhase(maker, next.getDefiningOp());
           accumulator = next;
         }
         value = accumulator;

@@ -15,6 +15,9 @@ namespace mlir::mixle {
 /// The entry `name` of a program, or null.
 EntryOp lookupEntry(ProgramOp program, StringRef name);
 
+/// Gives `to` the phase and primal of `from`.
+void copyPhase(Operation *from, Operation *to);
+
 /// The role of an entry argument or result; empty if it has none.
 StringRef argumentRole(EntryOp entry, unsigned index);
 StringRef resultRole(EntryOp entry, unsigned index);

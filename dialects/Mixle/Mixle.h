@@ -34,6 +34,9 @@ inline constexpr StringLiteral kSlotAttr = "mixle.slot";
 
 /// The pass of a training step that an op belongs to: "forward" or "backward".
 inline constexpr StringLiteral kPhaseAttr = "mixle.phase";
+/// Attribute of an op: the index of the forward op that it is or serves; its
+/// stage and recomputation are that one's.
+inline constexpr StringLiteral kPrimalAttr = "mixle.primal";
 
 } // namespace mlir::mixle
 

@@ -104,7 +104,10 @@ RankExecutor::run(std::string_view entry, const EntryInputs &inputs,
 
 Expected<BufferView> RankExecutor::output(std::string_view entryName,
                                           std::string_view role) const {
-  const fb::EntryT *entry = impl->loaded->findEntry(entryName);
+  const fb::EntryT *entry = nullptr;
+  for (const auto &candidate : impl->body.entries)
+    if (candidate->name == entryName)
+      entry = candidate.get();
   if (!entry)
     return Status::error("the program has no entry '" + std::string(entryName) +
                          "'");

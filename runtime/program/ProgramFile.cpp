@@ -37,11 +37,19 @@ const fb::EntryT *LoadedProgram::findEntry(std::string_view name) const {
 Status
 LoadedProgram::expectInputs(std::string_view name,
                             std::initializer_list<GivenInput> given) const {
-  const fb::EntryT *entry = findEntry(name);
-  if (!entry)
-    return Status::success();
-  for (const auto &binding : entry->inputs) {
-    const fb::BufferT &buffer = *rankClass().buffers[binding->buffer];
+  for (const auto &rankClass : program.classes)
+    for (const auto &entry : rankClass->entries)
+      if (entry->name == name)
+        MIXLE_RETURN_IF_ERROR(expectInputs(*rankClass, *entry, given));
+  return Status::success();
+}
+
+Status
+LoadedProgram::expectInputs(const fb::RankClassT &rankClass,
+                            const fb::EntryT &entry,
+                            std::initializer_list<GivenInput> given) const {
+  for (const auto &binding : entry.inputs) {
+    const fb::BufferT &buffer = *rankClass.buffers[binding->buffer];
     const GivenInput *match = nullptr;
     for (const GivenInput &input : given)
       if (input.role == binding->role)
@@ -50,7 +58,7 @@ LoadedProgram::expectInputs(std::string_view name,
         match->perRow == buffer.per_row && buffer.fixed == 0)
       continue;
     return Status::error(
-        "program '" + path + "': entry '" + entry->name + "' takes " +
+        "program '" + path + "': entry '" + entry.name + "' takes " +
         std::to_string(buffer.fixed) + " + " + std::to_string(buffer.per_row) +
         " x rows " + nameOf(buffer.dtype) + " of '" + binding->role + "'; " +
         (match ? std::to_string(match->perRow) + " x rows " +

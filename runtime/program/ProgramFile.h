@@ -61,6 +61,8 @@ struct LoadedProgram {
   /// whoever hands over memory asks first.
   Status expectInputs(std::string_view name,
                       std::initializer_list<GivenInput> given) const;
+  Status expectInputs(const fb::RankClassT &rankClass, const fb::EntryT &entry,
+                      std::initializer_list<GivenInput> given) const;
   /// The value of a config key; empty when there is none.
   std::string config(std::string_view key) const;
 };
