@@ -27,6 +27,7 @@ void mlir::mixle::addPhase(StringRef phase, OpPassManager &manager,
     OpPassManager &nested = manager.nest<exec::ProgramOp>();
     nested.addPass(exec::createPlanMemory());
     nested.addPass(exec::createVerifyRanks());
+    manager.addPass(exec::createVerifyClasses());
     return;
   }
   OpPassManager &nested = manager.nest<ProgramOp>();

@@ -30,4 +30,13 @@ def VerifyRanks : Pass<"exec-verify-ranks", "::mlir::exec::ProgramOp"> {
   }];
 }
 
+def VerifyClasses : Pass<"exec-verify-classes", "::mlir::ModuleOp"> {
+  let summary = "Checks that the rank classes of a pipeline agree with each other.";
+  let description = [{
+    Lets one rank of each class run every entry: sends and receives match in size,
+    type, microbatch and order, collectives over pp in kind, size, group and order,
+    and nobody waits forever. Fails naming stages, commands and updates.
+  }];
+}
+
 #endif // EXEC_PASSES_TD

@@ -76,7 +76,7 @@ def refused(name, *arguments, status=(1,), ranks=None, says="", lines=1, timeout
     ("tp=2,", r"an empty element"),
     ("ep=2", r"expert parallelism must divide the data-parallel domain"),
     # Axes of other backends, with what would work here.
-    ("pp=2", r"cpu does not execute requested parallel axes: pp; .* use --plan dp_replicate=1$"),
+    ("pp=2,cp=2", r"cpu does not execute requested parallel axes: cp; .* use --plan pp=2$"),
     ("cp=2,tp=2", r"cpu does not execute requested parallel axes: cp; .* use --plan tp=2$"),
     ("dp_replicate=2,ep=2", r"axes: ep; .* use --plan dp_replicate=2$"),
     ("etp=2", r"cpu does not execute requested parallel axes: etp"),

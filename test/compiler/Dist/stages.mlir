@@ -12,11 +12,11 @@
 // CHECK: mixle.embedding {{.*}}dist.stages = array<i64: 0>
 // CHECK: mixle.add {{.*}}dist.stages = array<i64: 0>
 // CHECK: mixle.dot_general {{.*}}dist.stages = array<i64: 1>
-// CHECK: mixle.accumulate_dot {{.*}} of @wte {{.*}}dist.stages = array<i64: 1>
-// CHECK: mixle.accumulate_scatter {{.*}} of @wte {{.*}}dist.stages = array<i64: 0>
+// CHECK: mixle.accumulate_dot @wte {{.*}}dist.stages = array<i64: 1>
+// CHECK: mixle.accumulate_scatter @wte {{.*}}dist.stages = array<i64: 0>
 // CHECK-LABEL: mixle.entry @step
 // The norm counts the tied table once, the optimizer steps on both stages.
-// CHECK: mixle.resolve {{.*}} of @wte {{.*}}dist.stages = array<i64: 0, 1>
+// CHECK: mixle.resolve @wte {{.*}}dist.stages = array<i64: 0, 1>
 // CHECK: mixle.exact_sum {{.*}}dist.stages = array<i64: 0>
 // CHECK: mixle.adam_step {{.*}}dist.stages = array<i64: 0, 1>
 

@@ -5,7 +5,7 @@
 // A contraction over a named factor has granules of ceil(n / G); one over an
 // unnamed dimension is a plain chain.
 // CHECK-LABEL: mixle.entry @accumulate
-// CHECK: mixle.dot_general %{{.*}} contract = [2] x [0] {mixle.phase = "forward"}
+// CHECK: mixle.dot_general %{{.*}} contract = [2] x [0] {mixle.phase = "forward", mixle.primal = {{.*}}}
 // CHECK: mixle.dot_general %{{.*}} contract = [2] x [0] {granule_dim = 0 : i64, granule_size = 2 : i64, granules = 4 : i64
 // CHECK: mixle.row_sum_exp {{.*}} {granule_size = 3 : i64, granules = 4 : i64
 // CHECK: mixle.accumulate_dot @wte {{.*}} block = 4

@@ -27,3 +27,38 @@ exec.program @p attributes {config = {}} {
 
 // expected-error @below {{unknown scalar kind 'random'}}
 "test.op"() {s = #exec.scalar<"random", "", 0, 0>} : () -> ()
+
+// -----
+
+exec.program @p attributes {config = {}} {
+  exec.entry @run inputs [] outputs [] {
+    // expected-error @below {{(X3) has 1 runs of 1 phases on 2 microbatches}}
+    exec.schedule 2 runs = [0, 0, 0] {
+      exec.phase "forward.0" {
+      }
+    }
+  }
+}
+
+// -----
+
+exec.program @p attributes {config = {}} {
+  exec.entry @run inputs [] outputs [] {
+    // expected-error @below {{(X3) runs phase 0 on microbatch 1 twice, or one of them does not exist}}
+    exec.schedule 2 runs = [0, 1, 0, 0, 1, 0] {
+      exec.phase "forward.0" {
+      }
+    }
+  }
+}
+
+// -----
+
+exec.program @p attributes {config = {}} {
+  exec.entry @run inputs [] outputs [] {
+    // expected-error @below {{(X3) has a body of phases only, not of exec.fill}}
+    exec.schedule 1 runs = [] {
+      exec.fill @a #exec.scalar<"constant", "", 4, 0>
+    }
+  }
+}
