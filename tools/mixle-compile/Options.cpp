@@ -106,6 +106,7 @@ static Status parseGranules(CompileOptions &options) {
                            " must be a positive integer");
     if (key == "tensor") {
       options.parsedGranules["heads"] = number;
+      options.parsedGranules["kv_heads"] = number;
       options.parsedGranules["ffn"] = number;
     } else if (key == "tokens" || key == "vocabulary" || key == "sequence" ||
                key == "components") {
@@ -150,7 +151,7 @@ Status tools::checkOptions(CompileOptions &options) {
   MIXLE_RETURN_IF_ERROR(parseGranules(options));
   // Fast mode makes no promise across plans, so its granules follow the plan.
   if (options.numerics == "fast")
-    for (const char *factor : {"heads", "ffn", "vocabulary", "components"})
+    for (const char *factor : {"heads", "kv_heads", "ffn", "vocabulary", "components"})
       options.parsedGranules.try_emplace(factor, options.parsedPlan.tp);
   if (!options.estimator.empty() &&
       (options.maxGradNorm || options.schedule != "constant" || options.sequence))
