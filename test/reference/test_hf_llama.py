@@ -3,8 +3,10 @@ programs: the same losses over 20 steps and the same weights after them.
 
 CI compares with goldens that make_hf_llama_goldens.py recorded; tests marked
 `peers` run PyTorch. Differences allowed: losses 1e-5 (fp32) and 1e-10 (fp64)
-relative, weights 1e-5 (fp32) and, of goldens that are rounded to single
-precision, 1e-7 absolute (fp64).
+relative; weights 1e-7 absolute in fp64, as goldens are rounded to single
+precision. In fp32 a tensor may differ by 1e-6 in the mean square: an element whose
+gradient is no larger than its rounding may take Adam's first steps, each of the
+whole rate, in another direction, and few do.
 """
 
 import importlib.util
@@ -23,7 +25,7 @@ from mixle_testing import (
 
 GOLDEN = Path(__file__).parent / "golden"
 LOSS_RTOL = {"f32": 1e-5, "f64": 1e-10}
-WEIGHT_ATOL = {"f32": 1e-5, "f64": 1e-7}
+WEIGHT_ATOL, WEIGHT_RMS = 1e-7, 1e-6
 
 missing = [name for name in ("torch", "transformers") if not importlib.util.find_spec(name)]
 peers = pytest.mark.skipif(
@@ -53,8 +55,10 @@ def compare(folder, config, precision, plan, initial, losses, final):
     found = load_weights(saved)
     assert set(found) == set(final)
     for name, expected in final.items():
-        np.testing.assert_allclose(found[name], expected, rtol=0,
-                                   atol=WEIGHT_ATOL[precision], err_msg=name)
+        if precision == "f64":
+            np.testing.assert_allclose(found[name], expected, rtol=0, atol=WEIGHT_ATOL,
+                                       err_msg=name)
+        assert np.sqrt(np.mean((found[name] - expected) ** 2)) < WEIGHT_RMS, name
         # The run moved every tensor by far more than the tolerance.
         assert np.abs(expected - initial[name]).max() > 1e-3, name
 
@@ -94,9 +98,16 @@ def test_weights_in_several_files(folder):
     program = compile_program(folder / "shards.fbs", *options(folder, config, "f32", "tp=2"))
     one = save_weights(folder / "one.safetensors", initial)
     shards = shards_of(folder / "shards", initial)
-    digests = {run_tool("mixle-run", program, "--weights", path).value("state_digest")
+
+    def load(path, status=0):
+        return run_tool("mixle-run", program, "--weights", path, "--save",
+                        folder / "loaded.safetensors", status=status)
+
+    digests = {load(path).value("state_digest")
                for path in (one, shards, shards / "model.safetensors.index.json")}
     assert len(digests) == 1
+    loaded = load_weights(folder / "loaded.safetensors")
+    assert all((loaded[name] == value).all() for name, value in initial.items())
     index = json.loads((shards / "model.safetensors.index.json").read_text())
     for change, message in [
             ({"model.norm.weight": "../one.safetensors"}, "the name of a file beside the index"),
@@ -104,12 +115,10 @@ def test_weights_in_several_files(folder):
             ({"absent": "model-00001-of-00003.safetensors"}, "'absent' is not in")]:
         write_json(shards / "bad.index.json",
                    {"weight_map": {**index["weight_map"], **change}})
-        result = run_tool("mixle-run", program, "--weights", shards / "bad.index.json", status=1)
-        assert message in result.err
+        assert message in load(shards / "bad.index.json", status=1).err
     smaller = {n: f for n, f in index["weight_map"].items() if n != "model.norm.weight"}
     write_json(shards / "bad.index.json", {"weight_map": smaller})
-    result = run_tool("mixle-run", program, "--weights", shards / "bad.index.json", status=1)
-    assert "is not in the index" in result.err
+    assert "is not in the index" in load(shards / "bad.index.json", status=1).err
 
 
 @peers
@@ -134,16 +143,17 @@ def test_what_is_saved_loads_into_transformers(folder, name):
 
     config = hf_llama.CONFIGS[name]
     model, _ = hf_llama.model_of(config, "f32")
+    folder = folder / f"saved-{name}"
     source = folder / "source"
     model.to(torch.bfloat16).save_pretrained(source, max_shard_size="20KB")
     assert (source / "model.safetensors.index.json").exists()
     program = compile_program(folder / "saved.fbs", "--model", source, *hf_gpt2.OPTIONS)
     batches, labels = hf_llama.data_of(config)
     saved = folder / "target" / "model.safetensors"
-    saved.parent.mkdir()
+    saved.parent.mkdir(parents=True)
     run = train(program, "--batches", save_npy(folder / "b.npy", batches[:1]),
                 "--labels", save_npy(folder / "l.npy", labels[:1]),
-                "--weights", source, "--save", saved, "--evaluate")
+                "--weights", source, "--save", saved, "--evaluate", "--steps", 1)
     written = json.loads((source / "config.json").read_text())
     write_json(saved.parent / "config.json", {**written, "dtype": "float32"})
     back = AutoModelForCausalLM.from_pretrained(saved.parent, attn_implementation="eager")
