@@ -108,6 +108,42 @@ def train(program, *arguments, ranks=None, timeout=600):
     return Training([json.loads(line) for line in lines], result)
 
 
+class Group:
+    """One model and its rows; the first plan that runs is what others are
+    compared with."""
+
+    def __init__(self, folder, name, compile_options, run_options):
+        self.folder = folder
+        self.name = name
+        self.compile_options = compile_options
+        self.run_options = run_options
+        self.programs = {}
+        self.reference = None
+
+    def program(self, plan, options=()):
+        key = (plan, *options)
+        if key not in self.programs:
+            output = self.folder / f"{self.name}-{len(self.programs)}.fbs"
+            compile_program(output, *self.compile_options, "--plan", plan, *options)
+            self.programs[key] = output
+        return self.programs[key]
+
+    def run(self, plan, ranks=None, options=()):
+        return train(self.program(plan, options), *self.run_options, ranks=ranks)
+
+    def expected(self):
+        if self.reference is None:
+            self.reference = self.run("dp_replicate=1")
+        return self.reference
+
+    def check(self, plan, ranks=None, options=()):
+        expected = self.expected().what_plans_share()
+        found = self.run(plan, ranks, options).what_plans_share()
+        assert len(found) == len(expected)
+        for ours, theirs in zip(found, expected):
+            assert ours == theirs, f"plan {plan} differs at step {theirs[0]}"
+
+
 def world_size(plan):
     """Of a plan "dp_replicate=2,tp=2,...": the axes' product."""
     size = 1
@@ -129,6 +165,17 @@ def gpt2_config(path, **changes):
         "model_type": "gpt2", "n_layer": 4, "n_head": 6, "n_embd": 96,
         "vocab_size": 257, "n_positions": 64,
         "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+    }
+    config.update(changes)
+    return write_json(path, config)
+
+
+def llama_config(path, **changes):
+    """A Hugging Face Llama configuration: 8 query heads, 4 key/value heads."""
+    config = {
+        "model_type": "llama", "num_hidden_layers": 4, "num_attention_heads": 8,
+        "num_key_value_heads": 4, "hidden_size": 64, "intermediate_size": 176,
+        "vocab_size": 259, "max_position_embeddings": 64, "rope_theta": 10000.0,
     }
     config.update(changes)
     return write_json(path, config)

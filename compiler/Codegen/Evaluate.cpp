@@ -59,7 +59,7 @@ static LogicalResult checkOp(Operation *op) {
       return failure();
   if (canEmitPointwise(op) || takesColumnScalars(op) ||
       isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp, IotaOp,
-          exec::YieldOp>(op))
+          RotaryOp, exec::YieldOp>(op))
     return success();
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     if (isa<DenseElementsAttr>(constant.getValue()))
@@ -214,6 +214,9 @@ Value KernelEmitter::compute(Level *level, Value tensor,
       .Case([&](ConcatOp op) {
         return computeConcat(level, op, indices, conditions);
       })
+      .Case([&](RotaryOp op) {
+        return computeRotary(level, op, indices, conditions);
+      })
       .Case([&](ReduceOp op) {
         return computeReduce(level, op, indices, conditions);
       })
@@ -292,6 +295,35 @@ Value KernelEmitter::computeConcat(Level *level, ConcatOp op,
   if (!result)
     result = ops.numberOf(tensorOf(op.getResult()).getElementType(), 0);
   return result;
+}
+
+Value KernelEmitter::computeRotary(Level *level, RotaryOp op,
+                                   ArrayRef<Index> indices,
+                                   const Conditions &conditions) {
+  auto type = tensorOf(op.getInput());
+  int64_t half = type.getShape().back() / 2;
+  // The column in its half, and its partner in the other one.
+  auto [which, column] = space.divide(indices.back(), half);
+  Indices partner(indices);
+  partner.back() = column + which * -half + half;
+  Value x = evaluate(op.getInput(), indices, conditions);
+  Value y = evaluate(op.getInput(), partner, conditions);
+  Index table[] = {indices[1], column};
+  Value cosine = evaluate(op.getCos(), table, conditions);
+  Value sine = evaluate(op.getSin(), table, conditions);
+  at(level);
+  Value first = conditionValue({Condition{which, 0, 1}});
+  Value minus = ops.fneg(sine);
+  sine = op.getInverse() ? ops.select(first, sine, minus)
+                         : ops.select(first, minus, sine);
+  Value turned = ops.fma(x, cosine, ops.fmul(y, sine));
+  if (!op.getRotated())
+    return turned;
+  Condition rotated{indices[indices.size() - 2], 0,
+                    static_cast<int64_t>(*op.getRotated())};
+  if (space.alwaysHolds(rotated))
+    return turned;
+  return ops.select(conditionValue({rotated}), turned, x);
 }
 
 Value KernelEmitter::globalOf(ConstantOp op) {

@@ -156,6 +156,8 @@ private:
                       const Conditions &conditions);
   Value computePad(Level *level, PadOp op, ArrayRef<Index> indices,
                    const Conditions &conditions);
+  Value computeRotary(Level *level, RotaryOp op, ArrayRef<Index> indices,
+                      const Conditions &conditions);
   Value computeConstant(Level *level, ConstantOp op, ArrayRef<Index> indices,
                         const Conditions &conditions);
   Value globalOf(ConstantOp op);

@@ -91,12 +91,13 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
         if (axisOfFactor(factor) != "tp")
           continue;
         int64_t size = cast<RankedTensorType>(parameter.getType()).getDimSize(d);
+        bool heads = factor == "heads" || factor == "kv_heads";
         auto fits = [&](int64_t parts, bool &inside) {
           Cut cut = cutDimension(program, factor, size, parts);
           inside = cut.granules < parts ||
-                   (factor == "heads" && size % parts == 0 &&
+                   (heads && size % parts == 0 &&
                     cut.localSize() * parts != size);
-          return !inside && (factor != "heads" || size % parts == 0);
+          return !inside && (!heads || size % parts == 0);
         };
         bool inside = false;
         if (fits(tp, inside))
@@ -113,18 +114,20 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
                  << "backend cpu: tp=" << tp << " is more than the " << size
                  << " of '" << factor << "', of which every rank needs one; use tp = "
                  << list(works);
-        if (inside)
+        // No number of granules helps where there are fewer heads than ranks.
+        if (inside && !(factor == "kv_heads" && size % tp != 0))
           return program.emitError()
                  << "backend cpu: tp=" << tp << " cuts inside a granule of '"
                  << factor << "' (" << size << " in " << cut.granules
                  << " granules of " << cut.granuleSize
                  << "), which would change the bits; set --granules "
-                 << (factor == "heads" || factor == "ffn" ? "tensor" : factor.str())
+                 << (heads || factor == "ffn" ? "tensor" : factor.str())
                  << "=N with N a multiple of " << tp << ", or use tp = "
                  << list(works);
         return program.emitError()
                << "backend cpu: tp=" << tp << " does not divide the " << size
-               << " query heads; use tp = " << list(works);
+               << (factor == "heads" ? " query" : " key/value")
+               << " heads; use tp = " << list(works);
       }
     return success();
   }

@@ -49,6 +49,8 @@ def Place : Pass<"dist-place", "::mlir::mixle::ProgramOp"> {
     Rows of data are sharded over the data-parallel axes, named factors of
     parameters over tp. Every op gets `dist.placements`, every argument
     `dist.placement`. A contraction over a sharded factor gives a partial value.
+    An accumulator is partial over the data-parallel axes and over those that
+    split what its data stands for (the heads that share a norm's gain).
     A program whose ops would need a dimension that the plan splits is an error.
   }];
   let dependentDialects = ["::mlir::dist::DistDialect"];

@@ -35,6 +35,8 @@ namespace {
 struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
   SmallVector<StringRef> dataAxes, modelAxes;
   int64_t pipeline = 1;
+  /// By parameter: the axes over which @accumulate leaves its sum partial.
+  llvm::StringMap<SmallVector<StringRef>> sums;
 
   void runOnOperation() override {
     mx::ProgramOp program = getOperation();
@@ -61,8 +63,38 @@ struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
       if (auto placed = dyn_cast<mx::PlacementOpInterface>(op))
         if (failed(place(placed)))
           return failure();
+    return entry.getSymName() == "accumulate" ? noteSums(entry) : success();
+  }
+
+  /// Remembers over which axes the accumulators are partial, and checks that
+  /// every contribution is: one that is whole over such an axis would be added
+  /// once by each of its ranks.
+  LogicalResult noteSums(mx::EntryOp entry) {
+    Operation *terminator = entry.getBody().front().getTerminator();
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+      auto of = entry.getResultAttrOfType<FlatSymbolRefAttr>(i, mx::kOfAttr);
+      if (!of || mx::resultRole(entry, i) != "accumulator")
+        continue;
+      SmallVector<StringRef> partial = placementOf(value).partial;
+      for (Operation *op = value.getDefiningOp(); op && own.count(op);
+           op = op->getOperand(0).getDefiningOp())
+        for (StringRef axis : partial)
+          if (axis != "pp" && !llvm::is_contained(own[op], axis))
+            return op->emitError("adds what is whole over '")
+                   << axis << "' to the gradient of " << of
+                   << ", which other uses sum over it";
+      sums[of.getValue()] = partial;
+    }
     return success();
   }
+
+  static bool isAccumulator(Value value) {
+    return isa<mx::AccType>(
+        cast<RankedTensorType>(value.getType()).getElementType());
+  }
+
+  /// Axes over which what an op adds to an accumulator is a part.
+  DenseMap<Operation *, SmallVector<StringRef>> own;
 
   void seed(mx::EntryOp entry, BlockArgument argument) {
     auto type = cast<RankedTensorType>(argument.getType());
@@ -90,6 +122,12 @@ struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
       bool exact = isa<mx::ExactType>(type.getElementType());
       placement.merge = mergeName(exact ? Merge::Exact : Merge::Integer);
     }
+    if (FlatSymbolRefAttr of = mx::argumentOf(entry, index))
+      if (auto it = sums.find(of.getValue());
+          it != sums.end() && role == "accumulator" && !it->second.empty()) {
+        placement.partial = it->second;
+        placement.merge = mergeName(Merge::Integer);
+      }
     setPlacement(argument, placement);
   }
 
@@ -160,6 +198,8 @@ struct PlacePass : mlir::dist::impl::PlaceBase<PlacePass> {
       merge = rule.factors[f].merge;
       partial.append(sharded.begin(), sharded.end());
     }
+    if (rule.accumulatorOperand == 0 && isAccumulator(op->getResult(0)))
+      own[op] = partial;
     for (StringRef axis : running.partial)
       if (!llvm::is_contained(partial, axis))
         partial.push_back(axis);

@@ -8,7 +8,8 @@ using namespace mlir::exec;
 
 /// Ops that every kernel makes again for itself rather than reading a buffer.
 bool EntryLowering::isCheap(Operation *op) {
-  return isa<mx::ConstantOp, mx::BroadcastOp, mx::IotaOp>(op);
+  return isa<mx::ConstantOp, mx::BroadcastOp, mx::IotaOp, mx::SliceOp, mx::PadOp>(
+      op);
 }
 
 bool EntryLowering::isPointwise(Operation *op) {

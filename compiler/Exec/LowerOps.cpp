@@ -51,6 +51,17 @@ void EntryLowering::guardCommit() {
 
 LogicalResult EntryLowering::lowerOp(Operation *op) {
   auto buf = [&](Value v) { return bufferOf(v); };
+  auto attentionScalars = [&](auto o) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(o.getQkv().getType()).getShape();
+    SmallVector<ScalarAttr> scalars = {program.rows(1), program.constant(shape[1])};
+    if (o.getGrouped())
+      scalars.append({program.constant(shape[2]), program.constant(shape[3] - 2)});
+    else
+      scalars.push_back(program.constant(shape[3]));
+    scalars.append({program.constant(shape[4]), program.constant(o.getCausal()),
+                    program.constant(o.getKeyGranules())});
+    return scalars;
+  };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](mx::DotGeneralOp o) { return lowerDot(o); })
       .Case([&](mx::RowSumExpOp o) { return lowerRowSumExp(o); })
@@ -81,27 +92,19 @@ LogicalResult EntryLowering::lowerOp(Operation *op) {
         return success();
       })
       .Case([&](mx::AttentionOp o) {
-        auto type = cast<RankedTensorType>(o.getQkv().getType());
         for (Value result : o->getResults())
           bind(result, scratch(result.getType()));
-        call("attention" + suffix,
+        call((o.getGrouped() ? "grouped_attention" : "attention") + suffix,
              {buf(o.getQkv()), buf(o.getResult()), buf(o.getReference()), buf(o.getNormalizer())},
-             {program.rows(1), program.constant(type.getDimSize(1)),
-              program.constant(type.getDimSize(3)), program.constant(type.getDimSize(4)),
-              program.constant(o.getCausal()), program.constant(o.getKeyGranules())},
-             {o.getScale().convertToDouble()});
+             attentionScalars(o), {o.getScale().convertToDouble()});
         return success();
       })
       .Case([&](mx::AttentionGradOp o) {
-        auto type = cast<RankedTensorType>(o.getQkv().getType());
         bind(o.getResult(), scratch(o.getType()));
-        call("attention_grad" + suffix,
+        call((o.getGrouped() ? "grouped_attention_grad" : "attention_grad") + suffix,
              {buf(o.getQkv()), buf(o.getOutput()), buf(o.getReference()),
               buf(o.getNormalizer()), buf(o.getCotangent()), buf(o.getResult())},
-             {program.rows(1), program.constant(type.getDimSize(1)),
-              program.constant(type.getDimSize(3)), program.constant(type.getDimSize(4)),
-              program.constant(o.getCausal()), program.constant(o.getKeyGranules())},
-             {o.getScale().convertToDouble()});
+             attentionScalars(o), {o.getScale().convertToDouble()});
         return success();
       })
       .Case([&](mx::AccumulateDotOp o) {
@@ -226,8 +229,8 @@ LogicalResult EntryLowering::lowerOp(Operation *op) {
           [&](Operation *o) { return lowerEstimation(o); })
       .Case<mx::LayerNormOp, mx::LayerNormGradOp, mx::RmsNormOp,
             mx::RmsNormGradOp, mx::RowMaxOp, mx::SoftmaxCrossEntropyGradOp,
-            mx::SoftmaxScaleOp, mx::TransposeOp, mx::SliceOp, mx::PadOp,
-            mx::ConcatOp, mx::ReduceOp>([&](Operation *o) { return launch({o}); })
+            mx::SoftmaxScaleOp, mx::TransposeOp, mx::ConcatOp, mx::ReduceOp,
+            mx::RotaryOp>([&](Operation *o) { return launch({o}); })
       .Default([&](Operation *o) {
         return o->emitError("has no lowering to the cpu backend");
       });

@@ -13,6 +13,21 @@ int64_t mlir::exec::elementBytes(Type element) {
   return 8;
 }
 
+/// The type that a value had before the program was cut into ranks' parts.
+static RankedTensorType globalTypeOf(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto entry = cast<mx::EntryOp>(argument.getOwner()->getParentOp());
+    if (auto type = entry.getArgAttrOfType<TypeAttr>(argument.getArgNumber(),
+                                                     dist::kGlobalTypeAttr))
+      return cast<RankedTensorType>(type.getValue());
+  } else if (auto types = value.getDefiningOp()->getAttrOfType<ArrayAttr>(
+                 dist::kGlobalTypesAttr)) {
+    return cast<RankedTensorType>(
+        cast<TypeAttr>(types[cast<OpResult>(value).getResultNumber()]).getValue());
+  }
+  return cast<RankedTensorType>(value.getType());
+}
+
 //===----------------------------------------------------------------------===//
 // The program
 //===----------------------------------------------------------------------===//
@@ -54,7 +69,8 @@ ProgramLowering::ProgramLowering(mx::ProgramOp source, ProgramOp target,
     }
     UnitInfo &unit = units[of.getValue()];
     int64_t tokens = 1;
-    auto type = cast<RankedTensorType>(input.getType());
+    // Of the whole job: the number of blocks decides units, so no plan may.
+    auto type = globalTypeOf(input);
     for (int64_t d = 1; d < dims; ++d)
       tokens *= type.getDimSize(d);
     bool oneToken = !isa<mx::AccumulateDotOp>(op);
@@ -206,15 +222,7 @@ ScalarAttr EntryLowering::countLeading(Type type, int64_t leading) {
 }
 
 RankedTensorType EntryLowering::globalType(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    if (auto type = entry.getArgAttrOfType<TypeAttr>(argument.getArgNumber(),
-                                                     dist::kGlobalTypeAttr))
-      return cast<RankedTensorType>(type.getValue());
-  if (Operation *op = value.getDefiningOp())
-    if (auto types = op->getAttrOfType<ArrayAttr>(dist::kGlobalTypesAttr))
-      return cast<RankedTensorType>(
-          cast<TypeAttr>(types[cast<OpResult>(value).getResultNumber()]).getValue());
-  return cast<RankedTensorType>(value.getType());
+  return globalTypeOf(value);
 }
 
 std::pair<ScalarAttr, ScalarAttr> EntryLowering::owned(Value value, int64_t d) {

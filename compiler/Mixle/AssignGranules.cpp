@@ -94,7 +94,10 @@ struct AssignGranulesPass : mlir::mixle::impl::AssignGranulesBase<AssignGranules
     int64_t heads = factorSize("heads");
     if (heads)
       set("heads", heads);
-    int64_t tensor = heads ? value("heads") : 8;
+    int64_t groups = factorSize("kv_heads");
+    if (groups)
+      set("kv_heads", groups);
+    int64_t tensor = heads ? value("heads") : groups ? value("kv_heads") : 8;
     if (int64_t ffn = factorSize("ffn"))
       set("ffn", std::min(ffn, tensor));
     if (int64_t vocabulary = factorSize("vocabulary"))

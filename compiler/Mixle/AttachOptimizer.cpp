@@ -61,6 +61,16 @@ struct AttachOptimizerPass : mlir::mixle::impl::AttachOptimizerBase<AttachOptimi
       program.emitError("has no entry @accumulate (run mixle-form-accumulators first)");
       return signalPassFailure();
     }
+    for (StringRef role : {"loss", "count"}) {
+      bool found = false;
+      for (unsigned i = 0; i < accumulate.getNumResults(); ++i)
+        found |= resultRole(accumulate, i) == role;
+      if (!found) {
+        accumulate.emitError("has no result of role '")
+            << role << "', which a step divides by or reports";
+        return signalPassFailure();
+      }
+    }
     std::string name = configText(program, "optimizer", "adamw");
     if (name != "sgd" && name != "adam" && name != "adamw") {
       program.emitError("unknown optimizer '")

@@ -36,6 +36,46 @@ struct DifferentiatePass : mlir::mixle::impl::DifferentiateBase<DifferentiatePas
       signalPassFailure();
   }
 
+  /// What the forward pass packs of parameters alone the backward pass packs
+  /// again, before its first use: kept, it would be a second copy of every
+  /// weight (and under dp_shard of every gathered one).
+  static void packAgain(EntryOp entry, Operation *lastForward) {
+    if (!lastForward)
+      return;
+    auto isParameter = [&](Value value) {
+      auto argument = dyn_cast<BlockArgument>(value);
+      return argument &&
+             argumentRole(entry, argument.getArgNumber()) == "parameter";
+    };
+    SmallVector<ConcatOp> packed;
+    for (Operation &op : entry.getBody().front()) {
+      auto concat = dyn_cast<ConcatOp>(op);
+      if (concat && llvm::all_of(concat.getInputs(), isParameter))
+        packed.push_back(concat);
+      if (&op == lastForward)
+        break;
+    }
+    for (ConcatOp concat : packed) {
+      SmallVector<OpOperand *> uses;
+      Operation *first = nullptr;
+      for (OpOperand &use : concat->getUses()) {
+        Operation *user = use.getOwner();
+        if (!lastForward->isBeforeInBlock(user))
+          continue;
+        uses.push_back(&use);
+        if (!first || user->isBeforeInBlock(first))
+          first = user;
+      }
+      if (uses.empty())
+        continue;
+      OpBuilder builder(first);
+      Operation *again = builder.clone(*concat);
+      again->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+      for (OpOperand *use : uses)
+        use->set(again->getResult(0));
+    }
+  }
+
   LogicalResult differentiate(EntryOp entry) {
     Block &body = entry.getBody().front();
     auto terminator = cast<ReturnOp>(body.getTerminator());
@@ -56,6 +96,7 @@ struct DifferentiatePass : mlir::mixle::impl::DifferentiateBase<DifferentiatePas
     if (!root)
       return terminator.emitError("the loss must be a mixle.exact_sum of token losses");
 
+    Operation *lastForward = terminator->getPrevNode();
     auto add = [&](Value value, Value contribution) {
       Value &total = cotangents[value];
       if (!total) {
@@ -102,6 +143,7 @@ struct DifferentiatePass : mlir::mixle::impl::DifferentiateBase<DifferentiatePas
            made = made->getNextNode())
         setPhase(made, "backward", primal);
     }
+    packAgain(entry, lastForward);
 
     // One result per trained parameter, in argument order.
     auto program = cast<ProgramOp>(entry->getParentOp());

@@ -21,6 +21,88 @@ bool isPrefix(ArrayRef<int64_t> dims) {
   return true;
 }
 
+/// Makes parts of values out of parts of what the values are made of.
+struct SlicePusher {
+  OpBuilder &builder;
+  Location loc;
+
+  template <typename Op, typename... Arguments>
+  Op make(Arguments &&...arguments) {
+    auto op = Op::create(builder, loc, std::forward<Arguments>(arguments)...);
+    op->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+    return op;
+  }
+
+  /// Elements [start, limit) of dimension `d` of `value`; null where they are
+  /// all zeros that a pad put there.
+  Value part(Value value, int64_t d, int64_t start, int64_t limit) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (start == 0 && limit == type.getDimSize(d))
+      return value;
+    Operation *op = value.getDefiningOp();
+    if (auto add = dyn_cast_if_present<AddOp>(op)) {
+      Value lhs = part(add.getLhs(), d, start, limit);
+      Value rhs = part(add.getRhs(), d, start, limit);
+      if (!lhs || !rhs)
+        return lhs ? lhs : rhs;
+      // Two slices to add are no better than one of the sum.
+      if (!lhs.getDefiningOp<SliceOp>() || !rhs.getDefiningOp<SliceOp>())
+        return make<AddOp>(lhs.getType(), lhs, rhs);
+    }
+    if (auto pad = dyn_cast_if_present<PadOp>(op);
+        pad && static_cast<int64_t>(pad.getDimension()) == d) {
+      auto low = static_cast<int64_t>(pad.getLow());
+      int64_t high = low + pad.getInput().getType().getDimSize(d);
+      if (limit <= low || start >= high)
+        return Value();
+      if (start >= low && limit <= high)
+        return part(pad.getInput(), d, start - low, limit - low);
+    }
+    if (auto slice = dyn_cast_if_present<SliceOp>(op);
+        slice && static_cast<int64_t>(slice.getDimension()) == d) {
+      auto first = static_cast<int64_t>(slice.getStart());
+      return part(slice.getInput(), d, first + start, first + limit);
+    }
+    if (auto transpose = dyn_cast_if_present<TransposeOp>(op))
+      if (Value input = part(transpose.getInput(),
+                             transpose.getPermutation()[d], start, limit))
+        return make<TransposeOp>(input, transpose.getPermutation());
+    if (auto reduce = dyn_cast_if_present<ReduceOp>(op);
+        reduce && reduce.getKind() == "sum") {
+      int64_t from = keptDimension(rankOf(reduce.getInput()),
+                                   reduce.getDimensions(), d);
+      if (Value input = part(reduce.getInput(), from, start, limit))
+        return make<ReduceOp>(input, reduce.getKind(), reduce.getDimensions());
+    }
+    if (auto dot = dyn_cast_if_present<DotGeneralOp>(op);
+        dot && dot.getLhsBatch().empty()) {
+      int64_t left = rankOf(dot.getLhs()) -
+                     static_cast<int64_t>(dot.getLhsContract().size());
+      Value lhs = dot.getLhs(), rhs = dot.getRhs();
+      if (d < left)
+        lhs = part(lhs, keptDimension(rankOf(lhs), dot.getLhsContract(), d),
+                   start, limit);
+      else
+        rhs = part(rhs,
+                   keptDimension(rankOf(rhs), dot.getRhsContract(), d - left),
+                   start, limit);
+      if (lhs && rhs)
+        return make<DotGeneralOp>(lhs, rhs, dot.getLhsContract(),
+                                  dot.getRhsContract());
+    }
+    return make<SliceOp>(value, d, start, limit);
+  }
+
+  /// The d-th of the dimensions that are not in `removed`.
+  static int64_t keptDimension(int64_t rank, ArrayRef<int64_t> removed,
+                               int64_t d) {
+    for (int64_t i = 0; i < rank; ++i)
+      if (!llvm::is_contained(removed, i) && d-- == 0)
+        return i;
+    llvm_unreachable("a dimension of a result comes from an operand");
+  }
+};
+
 struct FormAccumulatorsPass : mlir::mixle::impl::FormAccumulatorsBase<FormAccumulatorsPass> {
   void runOnOperation() override {
     EntryOp gradients = lookupEntry(getOperation(), "gradients");
@@ -35,8 +117,19 @@ struct FormAccumulatorsPass : mlir::mixle::impl::FormAccumulatorsBase<FormAccumu
   /// Follows a gradient's additions to its contributions, in the order in which
   /// they were added.
   static void collect(Value gradient, SmallVectorImpl<Value> &contributions) {
+    if (auto slice = gradient.getDefiningOp<SliceOp>()) {
+      OpBuilder builder(slice);
+      Value part = SlicePusher{builder, slice.getLoc()}.part(
+          slice.getInput(), static_cast<int64_t>(slice.getDimension()),
+          static_cast<int64_t>(slice.getStart()),
+          static_cast<int64_t>(slice.getLimit()));
+      if (!part)
+        return;
+      if (!part.getDefiningOp<SliceOp>())
+        return collect(part, contributions);
+    }
     if (auto add = gradient.getDefiningOp<AddOp>()) {
-      if (add->hasOneUse()) {
+      if (add->hasOneUse() || add->use_empty()) {
         collect(add.getLhs(), contributions);
         collect(add.getRhs(), contributions);
         return;

@@ -12,7 +12,9 @@ def Differentiate : Pass<"mixle-differentiate", "::mlir::mixle::ProgramOp"> {
     After: also `mixle.entry @gradients` with the same arguments, the same two
     results, and one result of role `gradient` for every trained parameter. The
     cotangent of the summed loss is one per token. Cotangents of a value used
-    several times add left to right in reverse program order.
+    several times add left to right in reverse program order. Parameters that the
+    mathematics packs (a concat of them) are packed again in the backward pass
+    rather than kept from the forward pass.
   }];
 }
 
@@ -33,6 +35,10 @@ def FormAccumulators : Pass<"mixle-form-accumulators", "::mlir::mixle::ProgramOp
     Each becomes an accumulate op into the parameter's one accumulator, which is
     an argument and a result of @accumulate. A gradient that is no sum over data is
     an error that names the parameter and the op.
+
+    A part of a sum over data is the sum of the part: a slice along a dimension
+    that is not summed moves to the operands, so that parameters packed into one
+    product keep an accumulator each.
   }];
 }
 
@@ -43,8 +49,8 @@ def AssignGranules : Pass<"mixle-assign-granules", "::mlir::mixle::ProgramOp"> {
     a named factor gets `granules` and `granule_size` from the program's granules;
     accumulate_dot gets its token block. Missing entries are completed from the
     graph alone: tokens = the largest power of two up to 128 that leaves two
-    blocks in a sequence; heads (or ffn, vocabulary) = the number of heads, at
-    least 8 for the vocabulary; sequence = 1.
+    blocks in a sequence; heads (or ffn, vocabulary) = the number of heads, or of
+    groups of heads that share a key, at least 8 for the vocabulary; sequence = 1.
   }];
 }
 

@@ -15,13 +15,26 @@ constexpr double kLog2E = 1.4426950408889634074; // log2(e)
 /// The sizes of packed q, k, v and the positions of their vectors.
 struct Packed {
   int64_t rows, tokens, heads, width;
+  int64_t group; ///< queries that share a key, 0 where each has its own
 
-  Packed(const Tensor &qkv)
+  Packed(const Tensor &qkv, bool grouped)
       : rows(qkv.shape[0]), tokens(qkv.shape[1]), heads(qkv.shape[3]),
-        width(qkv.shape[4]) {}
+        width(qkv.shape[4]), group(0) {
+    if (grouped) {
+      group = qkv.shape[3] - 2;
+      heads = qkv.shape[2] * group;
+    }
+  }
 
-  /// Where q (part 0), k (1) or v (2) of a token and head starts.
+  /// Where q (part 0), k (1) or v (2) of a token and query head starts.
   int64_t vector(int64_t row, int64_t token, int64_t part, int64_t head) const {
+    if (group) {
+      int64_t slot = part == 0 ? head % group : group + part - 1;
+      return (((row * tokens + token) * (heads / group) + head / group) *
+                  (group + 2) +
+              slot) *
+             width;
+    }
     return (((row * tokens + token) * 3 + part) * heads + head) * width;
   }
   /// Where the output of a token and head starts.
@@ -45,12 +58,19 @@ double dot(const double *a, const double *b, int64_t n) {
 
 static LogicalResult attention(AttentionOp op, Frame &frame) {
   const Tensor &qkv = frame.get(op.getQkv());
-  Packed at(qkv);
+  Packed at(qkv, op.getGrouped());
   const double *x = qkv.reals.data();
   double scale = op.getScale().convertToDouble() * kLog2E;
-  Tensor result = Tensor::zeros({at.rows, at.tokens, at.heads, at.width});
-  Tensor references = Tensor::integerZeros({at.rows, at.heads, at.tokens});
-  Tensor normalizers = Tensor::zeros({at.rows, at.heads, at.tokens});
+  // Run-time shapes: the types' with the number of rows.
+  auto shapeOf = [&](Value value) {
+    SmallVector<int64_t> shape(
+        cast<RankedTensorType>(value.getType()).getShape());
+    shape[0] = at.rows;
+    return shape;
+  };
+  Tensor result = Tensor::zeros(shapeOf(op.getResult()));
+  Tensor references = Tensor::integerZeros(shapeOf(op.getReference()));
+  Tensor normalizers = Tensor::zeros(shapeOf(op.getNormalizer()));
   std::vector<double> scores(static_cast<size_t>(at.tokens));
   for (int64_t r = 0; r < at.rows; ++r)
     for (int64_t h = 0; h < at.heads; ++h)
@@ -99,7 +119,7 @@ static LogicalResult attentionGrad(AttentionGradOp op, Frame &frame) {
   const Tensor &qkv = frame.get(op.getQkv());
   const Tensor &output = frame.get(op.getOutput());
   const Tensor &cotangent = frame.get(op.getCotangent());
-  Packed at(qkv);
+  Packed at(qkv, op.getGrouped());
   if (at.rows * at.tokens * at.heads * at.width != output.size())
     return frame.fail() << "has an output of another run-time shape than qkv";
   const double *x = qkv.reals.data();
@@ -136,7 +156,40 @@ static LogicalResult attentionGrad(AttentionGradOp op, Frame &frame) {
   return success();
 }
 
+static LogicalResult rotary(RotaryOp op, Frame &frame) {
+  const Tensor &input = frame.get(op.getInput());
+  const Tensor &cosines = frame.get(op.getCos());
+  const Tensor &sines = frame.get(op.getSin());
+  int64_t tokens = input.shape[1], width = input.shape.back();
+  int64_t entries = input.shape[input.rank() - 2];
+  if (cosines.shape[0] != tokens || sines.shape[0] != tokens)
+    return frame.fail() << "has tables of " << cosines.shape[0] << " and "
+                        << sines.shape[0] << " positions for " << tokens;
+  int64_t rotated = op.getRotated() ? static_cast<int64_t>(*op.getRotated())
+                                    : entries;
+  int64_t vectors = input.size() / std::max<int64_t>(width, 1);
+  int64_t perToken = vectors / std::max<int64_t>(input.shape[0] * tokens, 1);
+  double sign = op.getInverse() ? -1 : 1;
+  Tensor result = input;
+  for (int64_t v = 0; v < vectors; ++v) {
+    if (op.getRotated() && v % entries >= rotated)
+      continue;
+    int64_t token = v / perToken % tokens;
+    for (int64_t d = 0; d < width / 2; ++d) {
+      int64_t first = v * width + d, second = first + width / 2;
+      double c = cosines.reals[token * (width / 2) + d];
+      double s = sign * sines.reals[token * (width / 2) + d];
+      double x = input.reals[first], y = input.reals[second];
+      result.reals[first] = x * c - y * s;
+      result.reals[second] = y * c + x * s;
+    }
+  }
+  frame.set(op.getResult(), std::move(result));
+  return success();
+}
+
 void mlir::mixle::reference::addAttention(Meanings &meanings) {
+  meanings.add(rotary);
   meanings.add(attention);
   meanings.add(attentionGrad);
 }

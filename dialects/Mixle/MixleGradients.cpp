@@ -373,8 +373,27 @@ GRADIENT(DotGeneralOp) {
 }
 
 GRADIENT(EmbeddingOp) {
+  Value ids = getIds();
+  if (getPadding()) {
+    // An id outside the table: its row is dropped.
+    auto number = [&](int64_t value) -> Value {
+      auto type = cast<RankedTensorType>(ids.getType());
+      auto scalar = RankedTensorType::get({}, type.getElementType());
+      Value constant = ConstantOp::create(
+          builder, getLoc(), scalar,
+          DenseElementsAttr::get(
+              scalar, builder.getIntegerAttr(type.getElementType(), value)));
+      return BroadcastOp::create(builder, getLoc(), type, constant, ids,
+                                 ArrayRef<int64_t>{});
+    };
+    Value hit = CompareOp::create(
+        builder, getLoc(), ids, number(static_cast<int64_t>(*getPadding())),
+        "eq");
+    ids = SelectOp::create(builder, getLoc(), ids.getType(), hit, number(-1),
+                           ids);
+  }
   operands.push_back(ScatterAddOp::create(
-      builder, getLoc(), getIds(), cotangents[0],
+      builder, getLoc(), ids, cotangents[0],
       static_cast<uint64_t>(getTable().getType().getDimSize(0))));
   operands.push_back(Value());
   return success();
@@ -382,7 +401,8 @@ GRADIENT(EmbeddingOp) {
 GRADIENT(ScatterAddOp) {
   operands.push_back(Value());
   operands.push_back(
-      EmbeddingOp::create(builder, getLoc(), cotangents[0], getIds()));
+      EmbeddingOp::create(builder, getLoc(), cotangents[0], getIds(),
+                          IntegerAttr()));
   return success();
 }
 
@@ -421,7 +441,37 @@ GRADIENT(AttentionOp) {
     return emitOpError("has no gradient through its statistics");
   operands.push_back(AttentionGradOp::create(
       builder, getLoc(), getQkv(), getResult(), getReference(), getNormalizer(),
-      cotangents[0], getScaleAttr(), getCausalAttr(), getKeyGranulesAttr()));
+      cotangents[0], getScaleAttr(), getCausalAttr(), getKeyGranulesAttr(),
+      getGroupedAttr()));
+  return success();
+}
+GRADIENT(RotaryOp) {
+  EMITTER;
+  auto turnBack = RotaryOp::create(
+      builder, getLoc(), getType(), cotangents[0], getCos(), getSin(),
+      getInverse() ? UnitAttr() : builder.getUnitAttr(), getRotatedAttr());
+  operands.push_back(turnBack);
+  // The tables: sums over everything that shares a row of them. Where they are
+  // made from positions alone, nobody reads these.
+  int64_t rank = getType().getRank(), half = getType().getDimSize(rank - 1) / 2;
+  auto part = [&](Value value, bool second) -> Value {
+    if (getRotated())
+      value = SliceOp::create(builder, getLoc(), value, rank - 2, 0, *getRotated());
+    return SliceOp::create(builder, getLoc(), value, rank - 1,
+                           second ? half : 0, second ? 2 * half : half);
+  };
+  Value x1 = part(getInput(), false), x2 = part(getInput(), true);
+  Value y1 = part(cotangents[0], false), y2 = part(cotangents[0], true);
+  SmallVector<int64_t> shared;
+  for (int64_t d = 0; d < rank - 1; ++d)
+    if (d != 1)
+      shared.push_back(d);
+  auto sum = [&](Value terms) -> Value {
+    return ReduceOp::create(builder, getLoc(), terms, "sum", shared);
+  };
+  operands.push_back(sum(e.add(e.mul(y1, x1), e.mul(y2, x2))));
+  Value sine = e.sub(e.mul(y2, x1), e.mul(y1, x2));
+  operands.push_back(sum(getInverse() ? e.neg(sine) : sine));
   return success();
 }
 GRADIENT(SoftmaxCrossEntropyOp) {

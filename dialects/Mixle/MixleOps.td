@@ -358,10 +358,12 @@ def Mixle_EmbeddingOp : Mixle_InferredOp<"embedding", [Mixle_HasGradient]> {
   let summary = "Rows of `table` (V x D...) selected by integer ids.";
   let description = [{
     An id outside the table selects a row of zero bits: where a plan splits the
-    table, one owner holds the row and all others zeros.
+    table, one owner holds the row and all others zeros. The row of id `padding`
+    is read as any other, and nothing flows back into it.
     Constraint (E1): the table has at least one dimension.
   }];
-  let arguments = (ins Mixle_FloatTensor:$table, Mixle_IntTensor:$ids);
+  let arguments = (ins Mixle_FloatTensor:$table, Mixle_IntTensor:$ids,
+      OptionalAttr<I64Attr>:$padding);
   let results = (outs Mixle_FloatTensor:$result);
   let assemblyFormat = "$table `,` $ids attr-dict `:` type($table) `,` type($ids) `->` type($result)";
 }
@@ -447,6 +449,35 @@ def Mixle_RmsNormGradOp : Mixle_InferredOp<"rms_norm_grad"> {
   }];
 }
 
+def Mixle_RotaryOp : Mixle_InferredOp<"rotary", [Mixle_HasGradient]> {
+  let summary = "Turns pairs of columns by the angles of the token's position.";
+  let description = [{
+    `input` is [rows, tokens, ..., D]; `cos` and `sin`, both [tokens, D / 2], are
+    the tables of the angles. Column d of the first half and column d + D / 2 are
+    a pair (Hugging Face's layout). With c and s of the token and of the pair:
+
+        result[d]         = fma(x[d],         c, x[d + D / 2] (-s))
+        result[d + D / 2] = fma(x[d + D / 2], c, x[d] s)
+
+    With `inverse`, s has the other sign; the gradient is the op with the other
+    `inverse`. `rotated` says how many entries of the last dimension but one are
+    turned, from the first; the others are copied (values that stand behind
+    queries and keys). All is elementwise in the token, whose row of the tables is
+    its global position: the tables are made from `mixle.iota`, and nothing flows
+    back through them.
+
+    Constraints:
+    * (O1) `input` has at least three dimensions and an even last one; `cos` and
+      `sin` are [tokens, D / 2].
+    * (O2) `rotated` is from 0 to the size of the last dimension but one, which is
+      not the tokens.
+  }];
+  let arguments = (ins Mixle_FloatTensor:$input, Mixle_FloatTensor:$cos,
+      Mixle_FloatTensor:$sin, UnitAttr:$inverse, OptionalAttr<I64Attr>:$rotated);
+  let results = (outs Mixle_FloatTensor:$result);
+  let assemblyFormat = "$input `,` $cos `,` $sin attr-dict `:` functional-type(operands, results)";
+}
+
 def Mixle_AttentionOp : Mixle_InferredOp<"attention", [Mixle_HasGradient], Mixle_OwnCost> {
   let summary = "Multi-head self-attention on packed q, k, v.";
   let description = [{
@@ -459,12 +490,18 @@ def Mixle_AttentionOp : Mixle_InferredOp<"attention", [Mixle_HasGradient], Mixle
     With s2 = scale log2(e) q k^T: `reference` = ceil(max s2) over the visible
     keys and `normalizer` = sum 2^(s2 - reference), both [rows, heads, tokens].
 
+    `grouped` is grouped-query attention: `qkv` is [rows, tokens, groups, g + 2,
+    head_dim], in each group g queries and then the key and the value that they
+    share. The result is [rows, tokens, groups, g, head_dim], the statistics
+    [rows, groups, g, tokens]. A plan splits groups.
+
     Constraints:
-    * (Q1) `qkv` has five dimensions, the third of size 3.
+    * (Q1) `qkv` has five dimensions, the third of size 3; with `grouped` the
+      fourth of size 3 at least.
     * (Q2) `key_granules` is positive.
   }];
   let arguments = (ins Mixle_FloatTensor:$qkv, F64Attr:$scale, BoolAttr:$causal,
-      DefaultValuedAttr<I64Attr, "1">:$key_granules);
+      DefaultValuedAttr<I64Attr, "1">:$key_granules, UnitAttr:$grouped);
   let results = (outs Mixle_FloatTensor:$result, RankedTensorOf<[I32]>:$reference,
       Mixle_FloatTensor:$normalizer);
   let assemblyFormat = "$qkv `scale` `=` $scale `causal` `=` $causal attr-dict `:` functional-type(operands, results)";
@@ -473,13 +510,16 @@ def Mixle_AttentionOp : Mixle_InferredOp<"attention", [Mixle_HasGradient], Mixle
 def Mixle_AttentionGradOp : Mixle_InferredOp<"attention_grad", [], Mixle_OwnCost> {
   let summary = "Cotangent of attention's packed q, k, v.";
   let description = [{
+    The gradients of a shared key and value are sums over the queries of the
+    group, in the binary tree.
+
     Constraints (Q1), (Q2) as attention; (Q3): the results of attention and the
     cotangent have the shapes that attention gives them.
   }];
   let arguments = (ins Mixle_FloatTensor:$qkv, Mixle_FloatTensor:$output,
       RankedTensorOf<[I32]>:$reference, Mixle_FloatTensor:$normalizer,
       Mixle_FloatTensor:$cotangent, F64Attr:$scale, BoolAttr:$causal,
-      DefaultValuedAttr<I64Attr, "1">:$key_granules);
+      DefaultValuedAttr<I64Attr, "1">:$key_granules, UnitAttr:$grouped);
   let results = (outs Mixle_FloatTensor:$result);
   let assemblyFormat = [{
     $qkv `,` $output `,` $reference `,` $normalizer `,` $cotangent `scale` `=` $scale `causal` `=` $causal

@@ -312,25 +312,54 @@ PlacementRule RmsNormGradOp::getPlacementRule() {
   return b.rule;
 }
 
-/// Attention: rows and heads are free; tokens, the packing and head_dim whole.
+PlacementRule RotaryOp::getPlacementRule() {
+  RuleBuilder b;
+  int64_t rank = rankOf(getInput());
+  // Pairs of columns stand apart, so the last dimension is needed whole; so is
+  // the one before where a part of it is copied.
+  SmallVector<int> all = b.factors(rank - 1);
+  if (getRotated())
+    b.rule.factors[all.back()].splittable = false;
+  all.push_back(b.rule.addFactor(Merge::None, /*splittable=*/false));
+  int half = b.rule.addFactor(Merge::None, /*splittable=*/false);
+  b.operand(all).operand({all[1], half}).operand({all[1], half}).result(all);
+  return b.rule;
+}
+
+/// Attention: rows and heads (or groups of heads) are free; tokens, the packing
+/// and head_dim whole.
 struct AttentionFactors {
   RuleBuilder builder;
-  int rows, tokens, packed, heads, width;
-  AttentionFactors() {
+  bool grouped;
+  int rows, tokens, packed, heads, width, queries;
+  AttentionFactors(bool grouped) : grouped(grouped) {
     PlacementRule &rule = builder.rule;
     rows = rule.addFactor();
     tokens = rule.addFactor(Merge::None, false);
     packed = rule.addFactor(Merge::None, false);
     heads = rule.addFactor();
     width = rule.addFactor(Merge::None, false);
+    queries = grouped ? rule.addFactor(Merge::None, false) : -1;
   }
-  SmallVector<int> qkv() { return {rows, tokens, packed, heads, width}; }
-  SmallVector<int> output() { return {rows, tokens, heads, width}; }
-  SmallVector<int> statistics() { return {rows, heads, tokens}; }
+  SmallVector<int> qkv() {
+    if (grouped)
+      return {rows, tokens, heads, packed, width};
+    return {rows, tokens, packed, heads, width};
+  }
+  SmallVector<int> output() {
+    if (grouped)
+      return {rows, tokens, heads, queries, width};
+    return {rows, tokens, heads, width};
+  }
+  SmallVector<int> statistics() {
+    if (grouped)
+      return {rows, heads, queries, tokens};
+    return {rows, heads, tokens};
+  }
 };
 
 PlacementRule AttentionOp::getPlacementRule() {
-  AttentionFactors f;
+  AttentionFactors f(getGrouped());
   f.builder.operand(f.qkv())
       .result(f.output())
       .result(f.statistics())
@@ -339,7 +368,7 @@ PlacementRule AttentionOp::getPlacementRule() {
 }
 
 PlacementRule AttentionGradOp::getPlacementRule() {
-  AttentionFactors f;
+  AttentionFactors f(getGrouped());
   f.builder.operand(f.qkv())
       .operand(f.output())
       .operand(f.statistics())
@@ -349,20 +378,24 @@ PlacementRule AttentionGradOp::getPlacementRule() {
   return f.builder.rule;
 }
 
-static double attentionFlops(RankedTensorType qkv, bool causal) {
+static double attentionFlops(RankedTensorType qkv, bool causal, bool grouped) {
   double tokens = static_cast<double>(qkv.getDimSize(1));
   double pairs = causal ? tokens * (tokens + 1) / 2 : tokens * tokens;
   if (!qkv.isDynamicDim(0))
     pairs *= static_cast<double>(qkv.getDimSize(0));
-  return 4 * pairs * static_cast<double>(qkv.getDimSize(3) * qkv.getDimSize(4));
+  int64_t heads = grouped ? qkv.getDimSize(2) * (qkv.getDimSize(3) - 2)
+                          : qkv.getDimSize(3);
+  return 4 * pairs * static_cast<double>(heads * qkv.getDimSize(4));
 }
 Cost AttentionOp::getCost() {
-  return costWithFlops(*this, attentionFlops(getQkv().getType(), getCausal()));
+  return costWithFlops(*this, attentionFlops(getQkv().getType(), getCausal(),
+                                             getGrouped()));
 }
 Cost AttentionGradOp::getCost() {
   // Scores again, dP, dV, dQ and dK: five products instead of two.
   return costWithFlops(*this,
-                       2.5 * attentionFlops(getQkv().getType(), getCausal()));
+                       2.5 * attentionFlops(getQkv().getType(), getCausal(),
+                                             getGrouped()));
 }
 
 /// Ops over the last dimension of [..., V]: free rows, merged columns.

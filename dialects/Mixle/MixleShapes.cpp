@@ -327,15 +327,53 @@ static LogicalResult inferRmsNormGradOp(MLIRContext *,
   return success();
 }
 
+static LogicalResult inferRotaryOp(MLIRContext *, std::optional<Location> loc,
+                                   RotaryOp::Adaptor op,
+                                   SmallVectorImpl<Type> &types) {
+  auto input = tensorOf(op.getInput());
+  int64_t rank = input.getRank();
+  if (rank < 3 || input.isDynamicDim(rank - 1) || input.getDimSize(rank - 1) % 2)
+    return fail(loc, "(O1) rotary needs an input [rows, tokens, ..., D] with an "
+                     "even D, got ",
+                input);
+  Shape table{input.getDimSize(1), input.getDimSize(rank - 1) / 2};
+  if (failed(checkShape(loc, "(O1)", "cos", op.getCos(), table)) ||
+      failed(checkShape(loc, "(O1)", "sin", op.getSin(), table)))
+    return failure();
+  if (std::optional<uint64_t> rotated = op.getRotated()) {
+    auto count = static_cast<int64_t>(*rotated);
+    if (rank < 4 || input.isDynamicDim(rank - 2) || count < 0 ||
+        count > input.getDimSize(rank - 2))
+      return fail(loc, "(O2) rotated = ", count,
+                  " is no number of entries of the last dimension but one of ",
+                  input);
+  }
+  types.push_back(input);
+  return success();
+}
+
 static LogicalResult checkQkv(std::optional<Location> loc, RankedTensorType qkv,
-                              int64_t keyGranules) {
+                              int64_t keyGranules, bool grouped) {
   if (keyGranules < 1)
     return fail(loc, "(Q2) key_granules must be positive, got ", keyGranules);
-  if (qkv.getRank() != 5 || qkv.getDimSize(2) != 3)
+  if (grouped && (qkv.getRank() != 5 || qkv.getDimSize(3) < 3))
+    return fail(loc, "(Q1) grouped attention needs qkv of shape [rows, tokens, "
+                     "groups, queries + 2, head_dim], got ",
+                qkv);
+  if (!grouped && (qkv.getRank() != 5 || qkv.getDimSize(2) != 3))
     return fail(loc, "(Q1) attention needs qkv of shape [rows, tokens, 3, heads, "
                      "head_dim], got ",
                 qkv);
   return success();
+}
+
+/// The shapes of attention's output and statistics.
+static std::pair<Shape, Shape> attentionShapes(RankedTensorType qkv,
+                                               bool grouped) {
+  ArrayRef<int64_t> s = qkv.getShape();
+  if (grouped)
+    return {{s[0], s[1], s[2], s[3] - 2, s[4]}, {s[0], s[2], s[3] - 2, s[1]}};
+  return {{s[0], s[1], s[3], s[4]}, {s[0], s[3], s[1]}};
 }
 
 static LogicalResult inferAttentionOp(MLIRContext *context,
@@ -343,13 +381,14 @@ static LogicalResult inferAttentionOp(MLIRContext *context,
                                       AttentionOp::Adaptor op,
                                       SmallVectorImpl<Type> &types) {
   auto qkv = tensorOf(op.getQkv());
-  if (failed(checkQkv(loc, qkv, static_cast<int64_t>(op.getKeyGranules()))))
+  if (failed(checkQkv(loc, qkv, static_cast<int64_t>(op.getKeyGranules()),
+                      op.getGrouped())))
     return failure();
-  ArrayRef<int64_t> s = qkv.getShape();
-  types.push_back(like(qkv, {s[0], s[1], s[3], s[4]}));
+  auto [output, statistics] = attentionShapes(qkv, op.getGrouped());
+  types.push_back(like(qkv, output));
   types.push_back(
-      RankedTensorType::get({s[0], s[3], s[1]}, IntegerType::get(context, 32)));
-  types.push_back(like(qkv, {s[0], s[3], s[1]}));
+      RankedTensorType::get(statistics, IntegerType::get(context, 32)));
+  types.push_back(like(qkv, statistics));
   return success();
 }
 
@@ -358,10 +397,10 @@ static LogicalResult inferAttentionGradOp(MLIRContext *,
                                           AttentionGradOp::Adaptor op,
                                           SmallVectorImpl<Type> &types) {
   auto qkv = tensorOf(op.getQkv());
-  if (failed(checkQkv(loc, qkv, static_cast<int64_t>(op.getKeyGranules()))))
+  if (failed(checkQkv(loc, qkv, static_cast<int64_t>(op.getKeyGranules()),
+                      op.getGrouped())))
     return failure();
-  ArrayRef<int64_t> s = qkv.getShape();
-  Shape output{s[0], s[1], s[3], s[4]}, statistics{s[0], s[3], s[1]};
+  auto [output, statistics] = attentionShapes(qkv, op.getGrouped());
   if (failed(checkShape(loc, "(Q3)", "output", op.getOutput(), output)) ||
       failed(checkShape(loc, "(Q3)", "cotangent", op.getCotangent(), output)) ||
       failed(checkShape(loc, "(Q3)", "reference", op.getReference(),
@@ -526,6 +565,7 @@ INFER_AND_VERIFY(LayerNormOp)
 INFER_AND_VERIFY(LayerNormGradOp)
 INFER_AND_VERIFY(RmsNormOp)
 INFER_AND_VERIFY(RmsNormGradOp)
+INFER_AND_VERIFY(RotaryOp)
 INFER_AND_VERIFY(AttentionOp)
 INFER_AND_VERIFY(AttentionGradOp)
 INFER_AND_VERIFY(SoftmaxCrossEntropyOp)

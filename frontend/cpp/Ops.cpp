@@ -459,7 +459,7 @@ Tensor matmulTransposed(Tensor lhs, Tensor rhs) {
 // Neural networks
 //===----------------------------------------------------------------------===//
 
-Tensor embedding(Tensor table, Tensor ids) {
+Tensor embedding(Tensor table, Tensor ids, std::optional<int64_t> padding) {
   Graph &graph = table.graph();
   ids.graph();
   if (ids.isFloat() || !table.isFloat())
@@ -467,7 +467,10 @@ Tensor embedding(Tensor table, Tensor ids) {
                             "got " +
                                 text(table.type()) + " and " +
                                 text(ids.type()));
-  return emit<ir::EmbeddingOp>("embedding", graph, {table, ids});
+  Attributes attributes;
+  if (padding)
+    attributes.push_back(integer(graph, "padding", *padding));
+  return emit<ir::EmbeddingOp>("embedding", graph, {table, ids}, attributes);
 }
 
 /// The norms' operands are of one element type.
@@ -501,6 +504,53 @@ Tensor attention(Tensor qkv, double scale, bool causal) {
       "attention", graph, {qkv},
       {number(graph, "scale", scale),
        attribute(graph, "causal", graph.opBuilder().getBoolAttr(causal))});
+}
+
+Tensor groupedAttention(Tensor qkv, double scale, bool causal) {
+  Graph &graph = qkv.graph();
+  return emit<ir::AttentionOp>(
+      "groupedAttention", graph, {qkv},
+      {number(graph, "scale", scale),
+       attribute(graph, "causal", graph.opBuilder().getBoolAttr(causal)),
+       attribute(graph, "grouped", graph.opBuilder().getUnitAttr())});
+}
+
+RotaryTables rotaryTables(Graph &graph, int64_t positions,
+                          ArrayRef<double> frequencies, double scale) {
+  const StringRef call = "rotaryTables";
+  mlir::Type f64 = graph.opBuilder().getF64Type();
+  auto pairs = static_cast<int64_t>(frequencies.size());
+  if (positions <= 0 || pairs == 0)
+    graph.fail(call, "needs positions and frequencies");
+  auto type = mlir::RankedTensorType::get({positions, pairs}, f64);
+  auto real = [&](double value) {
+    return graph.opBuilder().getFloatAttr(f64, value);
+  };
+  Tensor index = emit<ir::ConvertOp>(
+      call, graph, {iota(graph, {positions, pairs}, 0)}, {}, {type});
+  Tensor frequency =
+      broadcastLike(literal(call, graph, {pairs}, f64, frequencies, real), index);
+  Tensor angle = emit<ir::MulOp>(call, graph, {index, frequency}, {}, {type});
+  auto finish = [&](Tensor value) {
+    if (scale != 1) {
+      Tensor factor = literal(call, graph, {}, f64, ArrayRef<double>(scale), real);
+      value = emit<ir::MulOp>(call, graph, {value, broadcastLike(factor, value)},
+                              {}, {type});
+    }
+    return toFloat(value);
+  };
+  return {finish(cos(angle)), finish(sin(angle))};
+}
+
+Tensor rotary(Tensor input, const RotaryTables &tables,
+              std::optional<int64_t> rotated) {
+  Graph &graph = input.graph();
+  checkFloats("rotary", graph, {input, tables.cosine, tables.sine});
+  Attributes attributes;
+  if (rotated)
+    attributes.push_back(integer(graph, "rotated", *rotated));
+  return emit<ir::RotaryOp>("rotary", graph, {input, tables.cosine, tables.sine},
+                            attributes);
 }
 
 Tensor softmaxCrossEntropy(Tensor logits, Tensor labels) {

@@ -121,13 +121,32 @@ Tensor matmulTransposed(Tensor lhs, Tensor rhs);
 
 /// \name Neural networks
 /// @{
-/// Rows of `table` [V, D...] by integer ids [...] -> [..., D...].
-Tensor embedding(Tensor table, Tensor ids);
+/// Rows of `table` [V, D...] by integer ids [...] -> [..., D...]. Nothing flows
+/// back into the row of id `padding`.
+Tensor embedding(Tensor table, Tensor ids,
+                 std::optional<int64_t> padding = std::nullopt);
 /// Over the last dimension, biased variance; gain and bias [D].
 Tensor layerNorm(Tensor input, Tensor gain, Tensor bias, double epsilon);
 Tensor rmsNorm(Tensor input, Tensor gain, double epsilon);
 /// qkv [rows, tokens, 3, heads, width] -> [rows, tokens, heads, width].
 Tensor attention(Tensor qkv, double scale, bool causal);
+/// qkv [rows, tokens, groups, g + 2, width], in each group g queries, then the
+/// key and the value that they share -> [rows, tokens, groups, g, width].
+Tensor groupedAttention(Tensor qkv, double scale, bool causal);
+
+/// Cosines and sines of positions 0, 1, ... times some frequencies, each
+/// [positions, frequencies].
+struct RotaryTables {
+  Tensor cosine, sine;
+};
+/// The tables, times `scale`. Angles are taken in double precision and rounded
+/// once to the graph's.
+RotaryTables rotaryTables(Graph &graph, int64_t positions,
+                          llvm::ArrayRef<double> frequencies, double scale = 1);
+/// Turns column d of `input` [rows, positions, ..., n, D] with column d + D / 2
+/// by the angles of the position; only the first `rotated` of the n where given.
+Tensor rotary(Tensor input, const RotaryTables &tables,
+              std::optional<int64_t> rotated = std::nullopt);
 /// logits [..., V], labels [...] -> [...]; 0 where the label is -100.
 Tensor softmaxCrossEntropy(Tensor logits, Tensor labels);
 /// @}

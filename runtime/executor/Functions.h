@@ -53,6 +53,8 @@
 //   attention           qkv, out, reference i32, normalizer; rows tokens heads
 //                       head_dim causal key_granules; scale
 //   attention_grad      qkv, out, reference i32, normalizer, dout, dqkv; same
+//   grouped_attention, grouped_attention_grad   the same; rows tokens groups
+//                       queries head_dim causal key_granules; scale
 //   initialize_parameter  param; parameter_index: this rank's part
 //   initialize_units    units i32; P: all unset
 //

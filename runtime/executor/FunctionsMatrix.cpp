@@ -167,14 +167,61 @@ template <typename T> struct CombineGranules {
 // attention
 //===----------------------------------------------------------------------===//
 
-template <typename T> struct AttentionCall {
+/// Heads packed as [rows, tokens, 3, heads, head_dim]: each has its own key.
+struct SeparateHeads {
   enum { Rows, Tokens, Heads, HeadDim, Causal, KeyGranules };
 
+  static int64_t heads(const int64_t *s) { return s[Heads]; }
+  static int64_t kvHeads(const int64_t *s) { return s[Heads]; }
+  /// Vectors of a token in qkv.
+  static Extent vectors(const int64_t *s) { return Extent(s[Heads]) * 3; }
+
+  template <typename T>
+  static AttentionForwardArgs<T> forward(const AttentionShape &shape, T scale,
+                                         const T *qkv, T *o, int32_t *m, T *l) {
+    return packedAttentionForward<T>(shape, scale, qkv, o, m, l);
+  }
+  template <typename T>
+  static AttentionBackwardArgs<T>
+  backward(const AttentionShape &shape, T scale, const T *qkv, const T *o,
+           const T *dO, const int32_t *m, const T *l, T *dqkv) {
+    return packedAttentionBackward<T>(shape, scale, qkv, o, dO, m, l, dqkv);
+  }
+};
+
+/// Heads packed as [rows, tokens, groups, queries + 2, head_dim].
+struct GroupedHeads {
+  enum { Rows, Tokens, Groups, Queries, HeadDim, Causal, KeyGranules };
+
+  static int64_t heads(const int64_t *s) { return s[Groups] * s[Queries]; }
+  static int64_t kvHeads(const int64_t *s) { return s[Groups]; }
+  static Extent vectors(const int64_t *s) {
+    return Extent(s[Groups]) * (Extent(s[Queries]) + 2);
+  }
+
+  template <typename T>
+  static AttentionForwardArgs<T> forward(const AttentionShape &shape, T scale,
+                                         const T *qkv, T *o, int32_t *m, T *l) {
+    return groupedAttentionForward<T>(shape, scale, qkv, o, m, l);
+  }
+  template <typename T>
+  static AttentionBackwardArgs<T>
+  backward(const AttentionShape &shape, T scale, const T *qkv, const T *o,
+           const T *dO, const int32_t *m, const T *l, T *dqkv) {
+    return groupedAttentionBackward<T>(shape, scale, qkv, o, dO, m, l, dqkv);
+  }
+};
+
+/// Groups, and queries of a group: their product fits an int64.
+constexpr int64_t maxGroups = int64_t(1) << 31;
+
+template <typename T, typename Packing> struct AttentionCall {
   static Status check(const CallArguments &call, Extent *touched) {
     const int64_t *s = call.scalars;
-    Extent positions = Extent(s[Rows]) * s[Tokens] * s[Heads];
-    touched[0] = positions * 3 * s[HeadDim];
-    touched[1] = positions * s[HeadDim];
+    Extent tokens = Extent(s[Packing::Rows]) * s[Packing::Tokens];
+    Extent positions = tokens * Packing::heads(s);
+    touched[0] = tokens * Packing::vectors(s) * s[Packing::HeadDim];
+    touched[1] = positions * s[Packing::HeadDim];
     touched[2] = positions;
     touched[3] = positions;
     return Status::success();
@@ -188,37 +235,70 @@ template <typename T> struct AttentionCall {
 
   static AttentionShape shapeOf(const int64_t *s) {
     AttentionShape shape;
-    shape.rows = s[Rows];
-    shape.tokens = s[Tokens];
-    shape.heads = shape.kvHeads = s[Heads];
-    shape.headDim = s[HeadDim];
-    shape.keyGranules = s[KeyGranules];
-    shape.causal = s[Causal] != 0;
+    shape.rows = s[Packing::Rows];
+    shape.tokens = s[Packing::Tokens];
+    shape.heads = Packing::heads(s);
+    shape.kvHeads = Packing::kvHeads(s);
+    shape.headDim = s[Packing::HeadDim];
+    shape.keyGranules = s[Packing::KeyGranules];
+    shape.causal = s[Packing::Causal] != 0;
     return shape;
   }
-  static bool isEmpty(const int64_t *s) { return !s[Rows] || !s[Heads]; }
+  static bool isEmpty(const int64_t *s) {
+    return !s[Packing::Rows] || !Packing::heads(s);
+  }
 
   static Status execute(const FunctionCall &call) {
     if (isEmpty(call.scalars))
       return Status::success();
     return attentionForward<T>(
-        packedAttentionForward<T>(shapeOf(call.scalars),
-                                  static_cast<T>(call.floats[0]),
-                                  call.at<const T>(0), call.at<T>(1),
-                                  call.at<int32_t>(2), call.at<T>(3)),
+        Packing::template forward<T>(
+            shapeOf(call.scalars), static_cast<T>(call.floats[0]),
+            call.at<const T>(0), call.at<T>(1), call.at<int32_t>(2),
+            call.at<T>(3)),
         call.rank.workspace);
   }
   static Status executeGrad(const FunctionCall &call) {
     if (isEmpty(call.scalars))
       return Status::success();
     return attentionBackward<T>(
-        packedAttentionBackward<T>(
+        Packing::template backward<T>(
             shapeOf(call.scalars), static_cast<T>(call.floats[0]),
             call.at<const T>(0), call.at<const T>(1), call.at<const T>(4),
             call.at<const int32_t>(2), call.at<const T>(3), call.at<T>(5)),
         call.rank.workspace);
   }
 };
+
+/// Adds the functions of one packing; `prefix` goes before "attention".
+template <typename T, typename Packing>
+void addAttentionOf(detail::FunctionTable &table, const std::string &prefix,
+                    const std::vector<LibraryFunction::Scalar> &scalars) {
+  constexpr fb::DataType type = detail::dataTypeOf<T>();
+  const std::string suffix = detail::suffixOf<T>();
+  table.push_back({prefix + "attention" + suffix,
+                   {{"qkv", type},
+                    {"out", type, true},
+                    {"reference", fb::DataType::I32, true},
+                    {"normalizer", type, true}},
+                   scalars,
+                   {"scale"},
+                   false,
+                   AttentionCall<T, Packing>::check,
+                   AttentionCall<T, Packing>::execute});
+  table.push_back({prefix + "attention_grad" + suffix,
+                   {{"qkv", type},
+                    {"out", type},
+                    {"reference", fb::DataType::I32},
+                    {"normalizer", type},
+                    {"dout", type},
+                    {"dqkv", type, true}},
+                   scalars,
+                   {"scale"},
+                   false,
+                   AttentionCall<T, Packing>::checkGrad,
+                   AttentionCall<T, Packing>::executeGrad});
+}
 
 template <typename T> void addMatrixFunctionsOf(detail::FunctionTable &table) {
   constexpr fb::DataType type = detail::dataTypeOf<T>();
@@ -251,32 +331,21 @@ template <typename T> void addMatrixFunctionsOf(detail::FunctionTable &table) {
                    false,
                    CombineGranules<T>::check,
                    CombineGranules<T>::execute});
-  const std::vector<LibraryFunction::Scalar> attentionScalars = {
-      {"rows", 0, anyNumber},  {"tokens", 1, anyNumber},
-      {"heads", 0, anyNumber}, {"head_dim", 1, 256},
-      {"causal", 0, 1},        {"key_granules", 1, maxGranules}};
-  table.push_back({"attention" + suffix,
-                   {{"qkv", type},
-                    {"out", type, true},
-                    {"reference", fb::DataType::I32, true},
-                    {"normalizer", type, true}},
-                   attentionScalars,
-                   {"scale"},
-                   false,
-                   AttentionCall<T>::check,
-                   AttentionCall<T>::execute});
-  table.push_back({"attention_grad" + suffix,
-                   {{"qkv", type},
-                    {"out", type},
-                    {"reference", fb::DataType::I32},
-                    {"normalizer", type},
-                    {"dout", type},
-                    {"dqkv", type, true}},
-                   attentionScalars,
-                   {"scale"},
-                   false,
-                   AttentionCall<T>::checkGrad,
-                   AttentionCall<T>::executeGrad});
+  addAttentionOf<T, SeparateHeads>(table, "",
+                                   {{"rows", 0, anyNumber},
+                                    {"tokens", 1, anyNumber},
+                                    {"heads", 0, anyNumber},
+                                    {"head_dim", 1, 256},
+                                    {"causal", 0, 1},
+                                    {"key_granules", 1, maxGranules}});
+  addAttentionOf<T, GroupedHeads>(table, "grouped_",
+                                  {{"rows", 0, anyNumber},
+                                   {"tokens", 1, anyNumber},
+                                   {"groups", 0, maxGroups},
+                                   {"queries", 1, maxGroups},
+                                   {"head_dim", 1, 256},
+                                   {"causal", 0, 1},
+                                   {"key_granules", 1, maxGranules}});
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "runtime/kernels/AttentionKernels.h"
 #include "runtime/kernels/AttentionScalar.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -62,7 +63,50 @@ HeadsView<T> packedView(T *data, const AttentionShape &s, int64_t part,
           s.headDim};
 }
 
+/// q, k and v of qkv packed as [rows, tokens, kvHeads, g + 2, headDim].
+template <typename T> struct GroupedViews {
+  HeadsView<T> q, k, v;
+
+  GroupedViews(T *data, const AttentionShape &s) {
+    int64_t queries = s.heads / std::max<int64_t>(s.kvHeads, 1);
+    int64_t group = (queries + 2) * s.headDim, token = s.kvHeads * group;
+    q = {data, s.tokens * token, token, s.headDim, 2 * s.headDim};
+    k = {data + queries * s.headDim, s.tokens * token, token, group};
+    v = k;
+    v.data += s.headDim;
+  }
+};
+
 } // namespace
+
+template <typename T>
+AttentionForwardArgs<T> groupedAttentionForward(const AttentionShape &shape,
+                                                T scale, const T *qkv, T *o,
+                                                int32_t *m, T *l) {
+  GroupedViews<const T> in(qkv, shape);
+  return {shape, scale, in.q, in.k, in.v, packedView(o, shape, 0, 1), m, l};
+}
+
+template <typename T>
+AttentionBackwardArgs<T>
+groupedAttentionBackward(const AttentionShape &shape, T scale, const T *qkv,
+                         const T *o, const T *dO, const int32_t *m, const T *l,
+                         T *dqkv) {
+  GroupedViews<const T> in(qkv, shape);
+  GroupedViews<T> out(dqkv, shape);
+  return {shape,
+          scale,
+          in.q,
+          in.k,
+          in.v,
+          packedView(o, shape, 0, 1),
+          packedView(dO, shape, 0, 1),
+          m,
+          l,
+          out.q,
+          out.k,
+          out.v};
+}
 
 template <typename T>
 AttentionForwardArgs<T> packedAttentionForward(const AttentionShape &shape,
@@ -173,6 +217,11 @@ Status attentionBackward(const AttentionBackwardArgs<T> &args,
   template AttentionForwardArgs<T> packedAttentionForward(                     \
       const AttentionShape &, T, const T *, T *, int32_t *, T *);              \
   template AttentionBackwardArgs<T> packedAttentionBackward(                   \
+      const AttentionShape &, T, const T *, const T *, const T *,              \
+      const int32_t *, const T *, T *);                                        \
+  template AttentionForwardArgs<T> groupedAttentionForward(                    \
+      const AttentionShape &, T, const T *, T *, int32_t *, T *);              \
+  template AttentionBackwardArgs<T> groupedAttentionBackward(                  \
       const AttentionShape &, T, const T *, const T *, const T *,              \
       const int32_t *, const T *, T *);                                        \
   template Status attentionForward(const AttentionForwardArgs<T> &,            \

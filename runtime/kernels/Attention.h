@@ -75,6 +75,8 @@ template <typename T> struct HeadsView {
   int64_t rowStride = 0;
   int64_t tokenStride = 0;
   int64_t headStride = 0;
+  /// What is skipped besides after each group of query heads that share a key.
+  int64_t groupGap = 0;
 };
 
 /// Operands of the forward pass. Outputs must not overlap inputs.
@@ -116,6 +118,22 @@ AttentionBackwardArgs<T>
 packedAttentionBackward(const AttentionShape &shape, T scale, const T *qkv,
                         const T *o, const T *dO, const int32_t *m, const T *l,
                         T *dqkv);
+
+/// Operands for qkv packed as [rows, tokens, kvHeads, g + 2, headDim], in each
+/// group g = heads / kvHeads queries, then their key and value; o as [rows,
+/// tokens, heads, headDim].
+template <typename T>
+AttentionForwardArgs<T> groupedAttentionForward(const AttentionShape &shape,
+                                                T scale, const T *qkv, T *o,
+                                                int32_t *m, T *l);
+
+/// Operands for qkv and dqkv packed so, o and dO as [rows, tokens, heads,
+/// headDim].
+template <typename T>
+AttentionBackwardArgs<T>
+groupedAttentionBackward(const AttentionShape &shape, T scale, const T *qkv,
+                         const T *o, const T *dO, const int32_t *m, const T *l,
+                         T *dqkv);
 
 /// Computes o, m and l. Fails, before any work, where the shape is not one that
 /// AttentionShape allows, a tensor is missing, or this machine has no `isa`.

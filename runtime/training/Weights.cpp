@@ -6,6 +6,7 @@
 #include "runtime/executor/ParameterLayout.h"
 #include "runtime/program/Names.h"
 #include "runtime/training/Agreement.h"
+#include "runtime/training/WeightFiles.h"
 
 #include <cmath>
 #include <cstring>
@@ -45,6 +46,18 @@ bool isMaskBuffer(std::string name) {
   return rest == ".attn.bias" || rest == ".attn.masked_bias";
 }
 
+/// "model.layers.3.self_attn.rotary_emb.inv_freq": frequencies that older Llama
+/// files carry, which follow from the configuration.
+bool isRotaryBuffer(const std::string &name) {
+  const std::string start = "model.layers.",
+                    end = ".self_attn.rotary_emb.inv_freq";
+  if (!startsWith(name, start) || name.size() <= start.size() + end.size())
+    return false;
+  size_t digits = name.find_first_not_of("0123456789", start.size());
+  return digits != start.size() && digits != std::string::npos &&
+         name.substr(digits) == end;
+}
+
 /// Other names under which files hold a tied parameter once more.
 std::vector<std::string> tiedNames(const fb::ParameterT &parameter) {
   std::vector<std::string> names;
@@ -56,6 +69,8 @@ std::vector<std::string> tiedNames(const fb::ParameterT &parameter) {
     begin = end + 1;
   }
   if (parameter.logical_id == "transformer.wte.weight")
+    names.push_back("lm_head.weight");
+  if (parameter.logical_id == "model.embed_tokens.weight")
     names.push_back("lm_head.weight");
   if (parameter.logical_id == "tok.weight")
     names.push_back("head.weight");
@@ -104,7 +119,7 @@ Status checkFinite(const TensorView &view, const char *precision) {
 /// Which tensor of a file is which parameter's, checked.
 class WeightsReader {
 public:
-  WeightsReader(const RankExecutor &executor, const SafetensorsFile &file)
+  WeightsReader(const RankExecutor &executor, const WeightFiles &file)
       : executor(executor), file(file) {}
 
   /// Everything that the file may be refused for.
@@ -123,7 +138,7 @@ private:
   Status checkOther(const TensorView &tensor) const;
 
   const RankExecutor &executor;
-  const SafetensorsFile &file;
+  const WeightFiles &file;
   std::vector<const TensorView *> tensors;
 };
 
@@ -147,9 +162,9 @@ Status WeightsReader::check() {
     tensors.push_back(tensor);
     used.insert(tensor);
   }
-  for (const TensorView &tensor : file.tensors())
-    if (used.count(&tensor) == 0)
-      MIXLE_RETURN_IF_ERROR(checkOther(tensor));
+  for (const TensorView *tensor : file.tensors())
+    if (used.count(tensor) == 0)
+      MIXLE_RETURN_IF_ERROR(checkOther(*tensor));
   return Status::success();
 }
 
@@ -211,6 +226,8 @@ Status WeightsReader::checkOther(const TensorView &tensor) const {
     }
   if (isGpt2() && isMaskBuffer(tensor.name))
     return Status::success();
+  if (isRotaryBuffer(tensor.name))
+    return Status::success();
   return Status::error("tensor '" + tensor.name + "' (" +
                        shapeText(tensor.shape) +
                        ") is no part of the program's model");
@@ -232,7 +249,7 @@ Status fillParameter(const RankExecutor &executor, size_t index,
 Status loadWeights(RankExecutor &executor, Group &world,
                    const std::string &path, bool *shared) {
   const CommandContext context{"load_weights", 0, ""};
-  Expected<SafetensorsFile> file = SafetensorsFile::open(path);
+  Expected<WeightFiles> file = WeightFiles::open(path);
   Status status = file.status();
   std::optional<WeightsReader> reader;
   if (status.ok()) {

@@ -22,11 +22,15 @@ namespace mixle::runtime {
 /// Any floating-point type is converted to the program's. `world` is the group
 /// of all ranks, which call this together.
 ///
+/// `path` is a file, an index of several, or a folder with either
+/// (WeightFiles.h).
+///
 /// Accepted besides the parameters: the program's constants, with their values;
 /// a tied tensor under its other name, with the same bits (`lm_head.weight` of
-/// GPT-2, `head.weight` of mixle's CausalLM); GPT-2's names without
-/// "transformer."; and Hugging Face's buffers `h.N.attn.bias` and
-/// `h.N.attn.masked_bias`, which are ignored.
+/// Hugging Face's models, `head.weight` of mixle's CausalLM); GPT-2's names
+/// without "transformer."; and Hugging Face's buffers `h.N.attn.bias`,
+/// `h.N.attn.masked_bias` and `model.layers.N.self_attn.rotary_emb.inv_freq`,
+/// which are ignored.
 ///
 /// Errors, with nothing changed and `shared` set (see Agreement.h): what
 /// SafetensorsFile refuses; a parameter without a tensor; a tensor that is no

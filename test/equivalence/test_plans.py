@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mixle_testing import (
-    causal_lm_config, compile_program, gpt2_config, load_weights, needs_mpirun, pseudo_text,
-    run_tool, save_npy, save_weights, train, world_size,
+    Group, causal_lm_config, gpt2_config, load_weights, needs_mpirun, pseudo_text, run_tool,
+    save_npy, save_weights, train, world_size,
 )
 
 # Batch 16: 3, 5, 6 and 7 do not divide it, nor do 3 microbatches or windows of 3
@@ -53,42 +53,6 @@ MPI_PLANS = [
     "dp_replicate=2,tp=2",
     "dp_replicate=3,dp_shard=2,gradient_accumulation_steps=2",
 ]
-
-
-class Group:
-    """One model and its rows; the first plan that runs is what others are
-    compared with."""
-
-    def __init__(self, folder, name, compile_options, run_options):
-        self.folder = folder
-        self.name = name
-        self.compile_options = compile_options
-        self.run_options = run_options
-        self.programs = {}
-        self.reference = None
-
-    def program(self, plan, options=()):
-        key = (plan, *options)
-        if key not in self.programs:
-            output = self.folder / f"{self.name}-{len(self.programs)}.fbs"
-            compile_program(output, *self.compile_options, "--plan", plan, *options)
-            self.programs[key] = output
-        return self.programs[key]
-
-    def run(self, plan, ranks=None, options=()):
-        return train(self.program(plan, options), *self.run_options, ranks=ranks)
-
-    def expected(self):
-        if self.reference is None:
-            self.reference = self.run("dp_replicate=1")
-        return self.reference
-
-    def check(self, plan, ranks=None, options=()):
-        expected = self.expected().what_plans_share()
-        found = self.run(plan, ranks, options).what_plans_share()
-        assert len(found) == len(expected)
-        for ours, theirs in zip(found, expected):
-            assert ours == theirs, f"plan {plan} differs at step {theirs[0]}"
 
 
 @pytest.fixture(scope="module")

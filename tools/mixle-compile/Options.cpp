@@ -98,6 +98,7 @@ static Status parseGranules(CompileOptions &options) {
                            " must be a positive integer");
     if (key == "tensor") {
       options.parsedGranules["heads"] = number;
+      options.parsedGranules["kv_heads"] = number;
       options.parsedGranules["ffn"] = number;
     } else if (key == "tokens" || key == "vocabulary" || key == "sequence" ||
                key == "components") {

@@ -172,7 +172,7 @@ static int compile(CompileOptions &options) {
 int main(int argc, char **argv) {
   CompileOptions options;
   CLI::App app("Compiles a model, an estimator or a .mlir program for a parallel plan");
-  app.add_option("--model", options.model, "Hugging Face or mixle configuration (JSON)");
+  app.add_option("--model", options.model, "Hugging Face or mixle configuration: its JSON file, or the folder with config.json");
   app.add_option("--estimator", options.estimator, "Estimator spec (JSON)");
   app.add_option("input", options.input, "A program in the mixle dialect (.mlir)");
   app.add_option("--plan", options.plan, "dp_replicate=2,tp=2,... or a JSON file");

@@ -140,7 +140,8 @@ void addOptions(CLI::App &app, RunOptions &o) {
                    "(default: 0)"),
         both);
   group(addFile(app, "--weights", o.weights,
-                "Begin with these parameters: safetensors"),
+                "Begin with these parameters: safetensors, the index of "
+                "several, or the folder that holds either"),
         both);
   group(
       addFile(app, "--save", o.save, "Write the final parameters: safetensors"),

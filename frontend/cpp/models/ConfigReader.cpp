@@ -4,6 +4,7 @@
 
 #include "frontend/cpp/Graph.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace llvm;
@@ -11,10 +12,10 @@ using namespace llvm;
 namespace mixle::frontend {
 
 ConfigReader::ConfigReader(Json value, std::string name)
-    : object(std::move(value)), what(std::move(name)) {
-  if (!object.is_object())
+    : content(std::move(value)), what(std::move(name)) {
+  if (!content.is_object())
     failPlain("a model's configuration is a JSON object, got " +
-              Twine(object.type_name()));
+              Twine(content.type_name()));
 }
 
 void ConfigReader::failPlain(const Twine &message) const {
@@ -22,8 +23,8 @@ void ConfigReader::failPlain(const Twine &message) const {
 }
 
 void ConfigReader::fail(StringRef key, const Twine &message) const {
-  auto found = object.find(key.str());
-  if (found == object.end())
+  auto found = content.find(key.str());
+  if (found == content.end())
     failPlain("'" + key + "' " + message);
   std::string value = found->dump();
   if (value.size() > 60)
@@ -32,13 +33,13 @@ void ConfigReader::fail(StringRef key, const Twine &message) const {
 }
 
 bool ConfigReader::has(StringRef key) const {
-  return object.contains(key.str());
+  return content.contains(key.str());
 }
 
 const ConfigReader::Json *ConfigReader::find(StringRef key) {
   read.insert(key.str());
-  auto found = object.find(key.str());
-  return found == object.end() ? nullptr : &*found;
+  auto found = content.find(key.str());
+  return found == content.end() ? nullptr : &*found;
 }
 
 bool ConfigReader::isNullOrAbsent(StringRef key) {
@@ -67,6 +68,50 @@ int64_t ConfigReader::positive(StringRef key, std::optional<int64_t> fallback,
   if (!fits)
     fail(key, "must be an integer from 1 to " + Twine(maximum));
   return value->get<int64_t>();
+}
+
+int64_t ConfigReader::integer(StringRef key, int64_t low, int64_t high) {
+  const Json *value = find(key);
+  bool fits = value && value->is_number_integer();
+  // Unsigned numbers may be beyond an int64.
+  if (fits && value->is_number_unsigned())
+    fits = value->get<uint64_t>() <=
+           static_cast<uint64_t>(std::max<int64_t>(high, 0));
+  if (!fits || value->get<int64_t>() < low || value->get<int64_t>() > high)
+    fail(key, "must be an integer from " + Twine(low) + " to " + Twine(high));
+  return value->get<int64_t>();
+}
+
+double ConfigReader::positiveReal(StringRef key) {
+  const Json *value = find(key);
+  if (!value)
+    failPlain("'" + key + "' is missing");
+  double number = value->is_number() ? value->get<double>() : -1;
+  if (!(number > 0) || !std::isfinite(number))
+    fail(key, "must be a finite number above 0");
+  return number;
+}
+
+std::vector<std::string> ConfigReader::strings(StringRef key) {
+  const Json *value = find(key);
+  bool fits = value && value->is_array();
+  std::vector<std::string> texts;
+  if (fits)
+    for (const Json &item : *value) {
+      fits &= item.is_string();
+      if (item.is_string())
+        texts.push_back(item.get<std::string>());
+    }
+  if (!fits)
+    fail(key, "must be a list of strings");
+  return texts;
+}
+
+ConfigReader ConfigReader::object(StringRef key) {
+  const Json *value = find(key);
+  if (!value || !value->is_object())
+    fail(key, "must be an object");
+  return ConfigReader(*value, what + ": " + key.str());
 }
 
 double ConfigReader::nonNegative(StringRef key, double fallback) {
@@ -102,14 +147,14 @@ std::string ConfigReader::string(StringRef key,
 }
 
 void ConfigReader::alias(StringRef name, StringRef key) {
-  auto found = object.find(name.str());
-  if (found == object.end())
+  auto found = content.find(name.str());
+  if (found == content.end())
     return;
   if (has(key))
     fail(name, "is another name of '" + key + "', which is given too");
   Json value = *found;
-  object.erase(name.str());
-  object[key.str()] = std::move(value);
+  content.erase(name.str());
+  content[key.str()] = std::move(value);
 }
 
 void ConfigReader::ignore(ArrayRef<StringLiteral> keys) {
@@ -118,7 +163,7 @@ void ConfigReader::ignore(ArrayRef<StringLiteral> keys) {
 }
 
 void ConfigReader::finish() {
-  for (const auto &item : object.items()) {
+  for (const auto &item : content.items()) {
     if (read.count(item.key()))
       continue;
     std::string near;

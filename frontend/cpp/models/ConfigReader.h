@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace mixle::frontend {
 
@@ -37,6 +38,14 @@ public:
   /// An integer from 1 to `maximum`; without a fallback the key is required.
   int64_t positive(llvm::StringRef key, std::optional<int64_t> fallback,
                    int64_t maximum);
+  /// A required integer from `low` to `high`.
+  int64_t integer(llvm::StringRef key, int64_t low, int64_t high);
+  /// A required finite number above 0.
+  double positiveReal(llvm::StringRef key);
+  /// A required list of strings.
+  std::vector<std::string> strings(llvm::StringRef key);
+  /// A required object, to be read in its turn: call its finish() too.
+  ConfigReader object(llvm::StringRef key);
   /// A finite number >= 0.
   double nonNegative(llvm::StringRef key, double fallback);
   bool boolean(llvm::StringRef key, bool fallback);
@@ -61,7 +70,7 @@ public:
 private:
   const Json *find(llvm::StringRef key);
 
-  Json object;
+  Json content;
   std::string what;
   std::set<std::string> read;
 };

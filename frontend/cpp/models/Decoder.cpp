@@ -94,17 +94,23 @@ Tensor decoderLogits(const Decoder &decoder, Tensor tokens) {
 
 void buildDecoderEntries(Graph &graph, const Decoder &decoder,
                          int64_t sequence) {
+  buildLanguageEntries(
+      graph, sequence, decoder.tokenEmbedding.dim(0),
+      [&](Tensor tokens) { return decoderLogits(decoder, tokens); });
+}
+
+void buildLanguageEntries(Graph &graph, int64_t sequence, int64_t vocabulary,
+                          function_ref<Tensor(Tensor)> logits) {
   graph.config("sequence", sequence);
-  graph.config("vocabulary", decoder.tokenEmbedding.dim(0));
+  graph.config("vocabulary", vocabulary);
   graph.lossEntry(
       {Data::tokens({kRows, sequence}), Data::labels({kRows, sequence})},
       [&](ArrayRef<Tensor> in) -> Loss {
-        return {softmaxCrossEntropy(decoderLogits(decoder, in[0]), in[1]),
-                in[1]};
+        return {softmaxCrossEntropy(logits(in[0]), in[1]), in[1]};
       });
   graph.entry("predict", {Data::tokens({kRows, sequence})},
               [&](ArrayRef<Tensor> in) -> std::vector<Output> {
-                return {{decoderLogits(decoder, in[0]), "logits"}};
+                return {{logits(in[0]), "logits"}};
               });
 }
 

@@ -68,6 +68,11 @@ Tensor decoderLogits(const Decoder &decoder, Tensor tokens);
 void buildDecoderEntries(Graph &graph, const Decoder &decoder,
                          int64_t sequence);
 
+/// The same for any model that turns token ids [rows, sequence] into logits
+/// [rows, sequence, vocabulary].
+void buildLanguageEntries(Graph &graph, int64_t sequence, int64_t vocabulary,
+                          llvm::function_ref<Tensor(Tensor)> logits);
+
 /// Checks 1 <= sequence <= maximum, or takes the maximum when none is given.
 /// Errors name `key`, the configuration's name of the maximum.
 int64_t checkedSequence(std::optional<int64_t> sequence, int64_t maximum,

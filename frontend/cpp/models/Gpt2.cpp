@@ -3,6 +3,7 @@
 #include "frontend/cpp/models/Gpt2.h"
 
 #include "frontend/cpp/models/ConfigReader.h"
+#include "frontend/cpp/models/HuggingFace.h"
 
 #include <cmath>
 
@@ -12,74 +13,15 @@ namespace mixle::frontend {
 
 namespace {
 
-// What Hugging Face writes into configurations and GPT2LMHeadModel does not
-// compute with: provenance, token ids of generation, heads of other tasks, and
-// how outputs are packed.
-constexpr StringLiteral kMetadata[] = {"model_type",
-                                       "architectures",
-                                       "transformers_version",
-                                       "_name_or_path",
-                                       "name_or_path",
-                                       "_commit_hash",
-                                       "_attn_implementation",
-                                       "_attn_implementation_autoset",
-                                       "attn_implementation",
-                                       "torch_dtype",
-                                       "dtype",
-                                       "torchscript",
-                                       "tokenizer_class",
-                                       "prefix",
-                                       "finetuning_task",
-                                       "problem_type",
-                                       "task_specific_params",
-                                       "id2label",
-                                       "label2id",
-                                       "num_labels",
-                                       "_num_labels",
-                                       "n_ctx",
-                                       "use_cache",
-                                       "output_past",
-                                       "output_hidden_states",
-                                       "output_attentions",
-                                       "return_dict",
-                                       "use_return_dict",
-                                       "chunk_size_feed_forward",
-                                       "loss_type",
-                                       "bos_token_id",
-                                       "eos_token_id",
+// What Hugging Face writes into GPT-2's configurations and GPT2LMHeadModel does
+// not compute with.
+constexpr StringLiteral kMetadata[] = {"n_ctx",
                                        "pad_token_id",
-                                       "sep_token_id",
-                                       "decoder_start_token_id",
-                                       "forced_bos_token_id",
-                                       "forced_eos_token_id",
                                        "summary_type",
                                        "summary_use_proj",
                                        "summary_activation",
                                        "summary_proj_to_labels",
-                                       "summary_first_dropout",
-                                       "max_length",
-                                       "min_length",
-                                       "do_sample",
-                                       "early_stopping",
-                                       "num_beams",
-                                       "num_beam_groups",
-                                       "diversity_penalty",
-                                       "temperature",
-                                       "top_k",
-                                       "top_p",
-                                       "typical_p",
-                                       "repetition_penalty",
-                                       "length_penalty",
-                                       "no_repeat_ngram_size",
-                                       "encoder_no_repeat_ngram_size",
-                                       "bad_words_ids",
-                                       "num_return_sequences",
-                                       "output_scores",
-                                       "return_dict_in_generate",
-                                       "remove_invalid_values",
-                                       "exponential_decay_length_penalty",
-                                       "suppress_tokens",
-                                       "begin_suppress_tokens"};
+                                       "summary_first_dropout"};
 
 /// Dropout that is not 0 is refused; so is a key left out, which means 0.1.
 void refuseDropout(ConfigReader &reader, StringRef key) {
@@ -89,11 +31,6 @@ void refuseDropout(ConfigReader &reader, StringRef key) {
                      "dropout is not executed yet; set it to 0");
   if (reader.nonNegative(key, 0) != 0)
     reader.fail(key, "is dropout, which is not executed yet; set it to 0");
-}
-
-void refuseTrue(ConfigReader &reader, StringRef key) {
-  if (reader.boolean(key, false))
-    reader.fail(key, "is not executed; set it to false");
 }
 
 } // namespace
@@ -139,16 +76,10 @@ Gpt2Config readGpt2Config(ConfigReader &reader) {
       reader.boolean("scale_attn_by_inverse_layer_idx", false);
   config.tied = reader.boolean("tie_word_embeddings", true);
 
-  for (StringRef key :
-       {"reorder_and_upcast_attn", "add_cross_attention", "is_encoder_decoder",
-        "is_decoder", "tie_encoder_decoder", "gradient_checkpointing"})
-    refuseTrue(reader, key);
-  for (StringRef key : {"cross_attention_hidden_size", "pruned_heads"}) {
-    if (reader.isNullOrAbsent(key))
-      continue;
-    if (!reader.isEmptyObject(key))
-      reader.fail(key, "is not executed; remove it");
-  }
+  if (reader.boolean("reorder_and_upcast_attn", false))
+    reader.fail("reorder_and_upcast_attn", "is not executed; set it to false");
+  refuseOtherModels(reader);
+  ignoreMetadata(reader);
   reader.ignore(kMetadata);
   reader.finish();
   return config;

@@ -5,7 +5,10 @@
 #include "frontend/cpp/models/CausalLm.h"
 #include "frontend/cpp/models/ConfigReader.h"
 #include "frontend/cpp/models/Gpt2.h"
+#include "frontend/cpp/models/Llama.h"
 #include "runtime/base/Files.h"
+
+#include <filesystem>
 
 using namespace llvm;
 
@@ -19,18 +22,30 @@ constexpr uint64_t kMaximumConfigBytes = 16 << 20;
 struct Model {
   StringLiteral type;   ///< model_type
   StringLiteral symbol; ///< name of the program
-  void (*build)(Graph &, ConfigReader &, std::optional<int64_t>);
+  void (*build)(Graph &, ConfigReader &, const std::string &type,
+                std::optional<int64_t>);
 };
+
+void buildLlamaOf(Graph &graph, ConfigReader &reader, const std::string &type,
+                  std::optional<int64_t> sequence) {
+  buildLlama(graph, readLlamaConfig(reader, type), sequence);
+}
 
 constexpr Model kModels[] = {
     {"gpt2", "gpt2",
-     [](Graph &graph, ConfigReader &reader, std::optional<int64_t> sequence) {
+     [](Graph &graph, ConfigReader &reader, const std::string &,
+        std::optional<int64_t> sequence) {
        buildGpt2(graph, readGpt2Config(reader), sequence);
      }},
     {"mixle_causal_lm", "causal_lm",
-     [](Graph &graph, ConfigReader &reader, std::optional<int64_t> sequence) {
+     [](Graph &graph, ConfigReader &reader, const std::string &,
+        std::optional<int64_t> sequence) {
        buildCausalLm(graph, readCausalLmConfig(reader), sequence);
      }},
+    {"llama", "llama", buildLlamaOf},
+    {"mistral", "mistral", buildLlamaOf},
+    {"qwen2", "qwen2", buildLlamaOf},
+    {"qwen3", "qwen3", buildLlamaOf},
 };
 
 template <typename T> T valueOrThrow(mixle::runtime::Expected<T> expected) {
@@ -42,6 +57,9 @@ template <typename T> T valueOrThrow(mixle::runtime::Expected<T> expected) {
 ConfigReader openConfig(StringRef config) {
   std::string text = config.str(), what = "model configuration";
   if (!config.ltrim().starts_with("{")) {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(text, unknown))
+      text = (std::filesystem::path(text) / "config.json").string();
     what = text;
     text = valueOrThrow(mixle::runtime::readFile(what, kMaximumConfigBytes));
   }
@@ -68,7 +86,7 @@ mlir::OwningOpRef<mlir::ModuleOp> buildModel(StringRef config,
     GraphOptions options;
     options.precision = precision;
     Graph graph(context, model.symbol, options);
-    model.build(graph, reader, sequence);
+    model.build(graph, reader, type, sequence);
     return graph.take();
   }
   reader.fail("model_type", "is not known; known are " + known);

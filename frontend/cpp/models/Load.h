@@ -8,9 +8,10 @@
 namespace mixle::frontend {
 
 /// Builds the model that a configuration describes. `config` is the path of a
-/// JSON file, or the JSON text itself (its first character other than white
-/// space is then a brace). Its `model_type` is "gpt2" (a Hugging Face
-/// configuration; Gpt2.h) or "mixle_causal_lm" (CausalLm.h). `sequence` is the
+/// JSON file or of a folder with a config.json, or the JSON text itself (its
+/// first character other than white space is then a brace). Its `model_type` is
+/// "gpt2" (a Hugging Face configuration; Gpt2.h), "llama", "mistral", "qwen2" or
+/// "qwen3" (Llama.h), or "mixle_causal_lm" (CausalLm.h). `sequence` is the
 /// number of tokens of a row; without one, the longest the model takes.
 ///
 /// The module holds one mixle.program with entries @loss and @predict, whose

@@ -279,6 +279,50 @@ TEST(Shapes, GranuleSumsAsLanes) {
   expectSame(out.values(), expected, "sum of granules");
 }
 
+/// Pairs of columns turned by tables, forward and back, all of them or the first
+/// entries; head widths in whole vectors and not, and an odd half.
+template <typename T> void testRotary(int64_t width, bool inverse, int64_t rotated) {
+  const int64_t rows = 2, tokens = 5, groups = 2, entries = 3, half = width / 2;
+  std::string type = typeName<T>(), w = std::to_string(width);
+  std::string x = "tensor<?x5x2x3x" + w + "x" + type + ">";
+  std::string table = "tensor<5x" + std::to_string(half) + "x" + type + ">";
+  std::string attributes = std::string("{") + (inverse ? "inverse, " : "") +
+                           "rotated = " + std::to_string(rotated) + " : i64}";
+  auto library = compileOrFail(
+      "exec.kernel @k(%x: " + x + ", %c: " + table + ", %s: " + table + ") -> " + x +
+      " {\n  %r = mixle.rotary %x, %c, %s " + attributes + " : (" + x + ", " +
+      table + ", " + table + ") -> " + x + "\n  exec.yield %r : " + x + "\n}\n");
+  ASSERT_TRUE(library);
+  auto input = numbers<T>(rows * tokens * groups * entries * width, 3);
+  auto cosine = numbers<T>(tokens * half, 4), sine = numbers<T>(tokens * half, 5);
+  std::vector<T> expected = input;
+  for (size_t v = 0; v < input.size() / width; ++v) {
+    if (static_cast<int64_t>(v) % entries >= rotated)
+      continue;
+    size_t token = v / (groups * entries) % tokens;
+    for (int64_t d = 0; d < half; ++d) {
+      T c = cosine[token * half + d], s = sine[token * half + d];
+      T a = input[v * width + d], b = input[v * width + d + half];
+      s = inverse ? -s : s;
+      expected[v * width + d] = std::fma(a, c, b * -s);
+      expected[v * width + d + half] = std::fma(b, c, a * s);
+    }
+  }
+  Output<T> out(input.size());
+  library->call("k", {input.data(), cosine.data(), sine.data(), out.data()}, {rows});
+  expectSame(out.values(), expected,
+             "rotary of " + w + (inverse ? " back, " : ", ") + type);
+}
+
+TEST(Shapes, Rotary) {
+  for (int64_t width : {2, 6, 24, 32, 64, 128})
+    for (bool inverse : {false, true})
+      for (int64_t rotated : {2, 3}) {
+        testRotary<float>(width, inverse, rotated);
+        testRotary<double>(width, inverse, rotated);
+      }
+}
+
 /// Dimensions of size 0 and 1.
 TEST(Shapes, EmptyAndUnitDimensions) {
   auto library = compileOrFail(

@@ -4,6 +4,17 @@
 // RUN: mixle-opt %t.mlir --mixle-pipeline='plan=dp_replicate=2,tp=2' | FileCheck %s --check-prefix=UNCLIPPED --implicit-check-not=gradient_norm --implicit-check-not=non_finite_norm
 // UNCLIPPED: exec.commit_if @flag.tokens "no_valid_token"
 
+// Slices and pads are read where they are used, in one kernel with their users.
+// RUN: mixle-opt %S/../Inputs/packed.mlir --mixle-pipeline='plan=tp=2' | FileCheck %s --check-prefix=SLICE
+// RUN: mixle-opt %S/../Inputs/packed.mlir --mixle-pipeline='plan=tp=2' | FileCheck %s --check-prefix=PAD
+// SLICE: mixle.slice %{{.*}}[2 : 0, 1] : tensor<?x8x2x3xf32>
+// SLICE-NEXT: mixle.silu
+// SLICE-NEXT: mixle.slice %{{.*}}[2 : 1, 2] : tensor<?x8x2x3xf32>
+// SLICE-NEXT: mixle.mul
+// PAD: mixle.pad %{{.*}}[2 : 1, 0] : tensor<?x8x1x3xf32>
+// PAD-NEXT: mixle.pad %{{.*}}[2 : 0, 1] : tensor<?x8x1x3xf32>
+// PAD-NEXT: mixle.add
+
 // CHECK-LABEL: exec.program @mini
 // CHECK-LABEL: exec.entry @accumulate
 // CHECK: exec.loop 1

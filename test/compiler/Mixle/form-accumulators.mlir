@@ -9,6 +9,22 @@
 // CHECK-NOT: mixle.scatter_add
 // CHECK: mixle.accumulate_scatter @wte %[[A]]
 
+// What is packed into one product has an accumulator each: the slice of the
+// product's gradient is the product with the slice, and of a sum of pads that
+// slice is what was padded.
+// RUN: mixle-opt %S/../Inputs/packed.mlir --pass-pipeline='builtin.module(mixle.program(mixle-differentiate,mixle-form-accumulators))' | FileCheck %s --check-prefix=PACKED
+// PACKED-LABEL: mixle.entry @accumulate
+// PACKED: %[[DUP:.*]] = mixle.pad %[[UP:[0-9]+]][2 : 1, 0]
+// PACKED: %[[DGATE:.*]] = mixle.pad %[[GATE:[0-9]+]][2 : 0, 1]
+// PACKED: %[[D:.*]] = mixle.add %[[DUP]], %[[DGATE]]
+// PACKED-NOT: mixle.slice
+// PACKED: mixle.dot_general %[[D]], %
+// PACKED-NOT: mixle.slice
+// PACKED-DAG: mixle.accumulate_dot @gate %{{[^,]*}}, %[[GATE]], %
+// PACKED-DAG: mixle.accumulate_dot @up %{{[^,]*}}, %[[UP]], %
+// PACKED-DAG: mixle.accumulate_rows @gate_bias %{{[^,]*}}, %[[GATE]] data_dims = 2
+// PACKED-DAG: mixle.accumulate_rows @up_bias %{{[^,]*}}, %[[UP]] data_dims = 2
+
 mixle.program @quadratic attributes {kind = "training"} {
   mixle.parameter @w : tensor<f32> factors = [] file_shape = [1] init = {kind = "constant", value = 0.0 : f64}
   // expected-error @below {{the gradient of @w is not a sum over data}}

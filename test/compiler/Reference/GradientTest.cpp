@@ -179,6 +179,17 @@ TEST(GradientAtKinks, EqualMaximaShareTheCotangent) {
   }
 }
 
+TEST(GradientAtKinks, NothingFlowsIntoThePaddingRow) {
+  for (const char *attribute : {"", "{padding = 1 : i64} "}) {
+    TestEntry test("%t: tensor<3x1xf64>, %i: tensor<4xi32>",
+                   std::string("%r = mixle.embedding %t, %i ") + attribute +
+                       ": tensor<3x1xf64>, tensor<4xi32> -> tensor<4x1xf64>");
+    auto g = gradientAt(test, {reals({3, 1}, {5, 6, 7}), integers({4}, {1, 2, 1, 0})});
+    bool padded = *attribute;
+    EXPECT_EQ(g[0].reals, (std::vector<double>{1, padded ? 0.0 : 2.0, 1}));
+  }
+}
+
 TEST(GradientAtKinks, EveryElementThatAttainsTheMaximumShares) {
   TestEntry test("%a: tensor<4xf64>",
                  "%r = mixle.reduce \"max\" %a dims = [0] : tensor<4xf64> -> tensor<f64>");

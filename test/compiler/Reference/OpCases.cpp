@@ -196,6 +196,38 @@ static void addCompositeCases(std::vector<OpCase> &cases) {
   }
 }
 
+static void addGroupedCases(std::vector<OpCase> &cases) {
+  // Three groups of two queries that share a key, tokens in two granules.
+  for (const char *causal : {"true", "false"}) {
+    std::string attributes = std::string(" scale = 0.7 causal = ") + causal +
+                             " {grouped, key_granules = 2 : i64} : ";
+    const std::string qkv = "tensor<2x4x3x4x2xf64>", out = "tensor<2x4x3x2x2xf64>",
+                      m = "tensor<2x3x2x4xi32>", l = "tensor<2x3x2x4xf64>";
+    cases.push_back({std::string("grouped_attention_causal_") + causal, "%q: " + qkv,
+                     "%r:3 = mixle.attention %q" + attributes + "(" + qkv +
+                         ") -> (" + out + ", " + m + ", " + l + ")"});
+    cases.push_back({std::string("grouped_attention_grad_causal_") + causal,
+                     "%q: " + qkv + ", %o: " + out + ", %m: " + m + ", %l: " + l +
+                         ", %c: " + out,
+                     "%r = mixle.attention_grad %q, %o, %m, %l, %c" + attributes +
+                         "(" + qkv + ", " + out + ", " + m + ", " + l + ", " +
+                         out + ") -> " + qkv});
+  }
+  auto rotary = [&](const char *name, const char *input, const char *attributes) {
+    cases.push_back({name,
+                     std::string("%x: ") + input +
+                         ", %c: tensor<3x2xf64>, %s: tensor<3x2xf64>",
+                     std::string("%r = mixle.rotary %x, %c, %s ") + attributes +
+                         " : (" + input + ", tensor<3x2xf64>, tensor<3x2xf64>) -> " +
+                         input});
+  };
+  rotary("rotary_heads", "tensor<2x3x2x4xf64>", "");
+  rotary("rotary_tokens", "tensor<2x3x4xf64>", "{inverse}");
+  rotary("rotary_part", "tensor<2x3x2x3x4xf64>", "{rotated = 2 : i64}");
+  rotary("rotary_part_back", "tensor<2x3x2x3x4xf64>", "{inverse, rotated = 2 : i64}");
+  rotary("rotary_none", "tensor<2x3x2x4xf64>", "{rotated = 0 : i64}");
+}
+
 static void addLossCases(std::vector<OpCase> &cases) {
   OpCase loss{"softmax_cross_entropy", "%x: tensor<2x3x5xf64>, %y: tensor<2x3xi32>",
               "%r = mixle.softmax_cross_entropy %x, %y : (tensor<2x3x5xf64>, "
@@ -424,6 +456,7 @@ const std::vector<OpCase> &mlir::mixle::reference::opCases() {
     addShapeCases(all);
     addContractionCases(all);
     addCompositeCases(all);
+    addGroupedCases(all);
     addLossCases(all);
     addSumCases(all);
     addOptimizerCases(all);

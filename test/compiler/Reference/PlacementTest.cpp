@@ -276,6 +276,9 @@ TEST(PlacementRules, WhatPlansNeedMayBeSplit) {
   EXPECT_EQ(splittableFactors("dot_plain"), 2u);    // without granules: no sum
   EXPECT_EQ(splittableFactors("embedding"), 4u);
   EXPECT_EQ(splittableFactors("attention_causal_true"), 2u); // rows, heads
+  EXPECT_EQ(splittableFactors("grouped_attention_causal_true"), 2u); // rows, groups
+  EXPECT_EQ(splittableFactors("rotary_heads"), 3u); // rows, tokens, heads
+  EXPECT_EQ(splittableFactors("rotary_part"), 3u);  // rows, tokens, groups
   EXPECT_EQ(splittableFactors("layer_norm"), 2u);
   EXPECT_EQ(splittableFactors("row_sum_exp_granules"), 3u);
   EXPECT_EQ(splittableFactors("row_sum_exp"), 2u);

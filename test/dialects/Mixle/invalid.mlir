@@ -404,6 +404,56 @@ mixle.program @p attributes {kind = "training"} {
 
 mixle.program @p attributes {kind = "training"} {
   mixle.entry @e(%x: tensor<2x8x3x2x4xf32>) {
+    // expected-error @+1 {{(Q1) grouped attention needs qkv of shape [rows, tokens, groups, queries + 2, head_dim], got 'tensor<2x8x3x2x4xf32>'}}
+    %0:3 = mixle.attention %x scale = 1.0 causal = true {grouped} : (tensor<2x8x3x2x4xf32>) -> (tensor<2x8x3x1x4xf32>, tensor<2x3x1x8xi32>, tensor<2x3x1x8xf32>)
+    mixle.return
+  }
+}
+
+// -----
+
+mixle.program @p attributes {kind = "training"} {
+  mixle.entry @e(%x: tensor<2x8x5xf32>, %c: tensor<8x2xf32>) {
+    // expected-error @+1 {{(O1) rotary needs an input [rows, tokens, ..., D] with an even D, got 'tensor<2x8x5xf32>'}}
+    %0 = mixle.rotary %x, %c, %c : (tensor<2x8x5xf32>, tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<2x8x5xf32>
+    mixle.return
+  }
+}
+
+// -----
+
+mixle.program @p attributes {kind = "training"} {
+  mixle.entry @e(%x: tensor<2x8x3x4xf32>, %c: tensor<8x2xf32>, %s: tensor<8x4xf32>) {
+    // expected-error @+1 {{(O1) sin 'tensor<8x4xf32>' should be 'tensor<8x2xf32>'}}
+    %0 = mixle.rotary %x, %c, %s : (tensor<2x8x3x4xf32>, tensor<8x2xf32>, tensor<8x4xf32>) -> tensor<2x8x3x4xf32>
+    mixle.return
+  }
+}
+
+// -----
+
+mixle.program @p attributes {kind = "training"} {
+  mixle.entry @e(%x: tensor<2x8x3x4xf32>, %c: tensor<8x2xf32>) {
+    // expected-error @+1 {{(O2) rotated = 4 is no number of entries of the last dimension but one of 'tensor<2x8x3x4xf32>'}}
+    %0 = mixle.rotary %x, %c, %c {rotated = 4 : i64} : (tensor<2x8x3x4xf32>, tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<2x8x3x4xf32>
+    mixle.return
+  }
+}
+
+// -----
+
+mixle.program @p attributes {kind = "training"} {
+  mixle.entry @e(%x: tensor<2x8x4xf32>, %c: tensor<8x2xf32>) {
+    // expected-error @+1 {{(O2) rotated = 2 is no number of entries}}
+    %0 = mixle.rotary %x, %c, %c {rotated = 2 : i64} : (tensor<2x8x4xf32>, tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<2x8x4xf32>
+    mixle.return
+  }
+}
+
+// -----
+
+mixle.program @p attributes {kind = "training"} {
+  mixle.entry @e(%x: tensor<2x8x3x2x4xf32>) {
     // expected-error @+1 {{(Q2) key_granules must be positive, got 0}}
     %0:3 = mixle.attention %x scale = 1.0 causal = true {key_granules = 0 : i64} : (tensor<2x8x3x2x4xf32>) -> (tensor<2x8x2x4xf32>, tensor<2x2x8xi32>, tensor<2x2x8xf32>)
     mixle.return

@@ -170,6 +170,31 @@ mixle.program @composites attributes {kind = "training"} {
     mixle.return %d : tensor<?x8x3x2x4xf32>
   }
 
+  mixle.entry @grouped(%qkv: tensor<?x8x3x4x6xf32>, %c: tensor<8x3xf32>) -> tensor<?x8x3x4x6xf32> {
+    // CHECK: mixle.rotary %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} {rotated = 3 : i64} : (tensor<?x8x3x4x6xf32>, tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<?x8x3x4x6xf32>
+    %r = mixle.rotary %qkv, %c, %c {rotated = 3 : i64}
+        : (tensor<?x8x3x4x6xf32>, tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<?x8x3x4x6xf32>
+    // Three groups of two queries.
+    // CHECK-NEXT: mixle.attention %{{.*}} scale = 5.000000e-01 causal = true {grouped} : (tensor<?x8x3x4x6xf32>)
+    // CHECK-SAME: -> (tensor<?x8x3x2x6xf32>, tensor<?x3x2x8xi32>, tensor<?x3x2x8xf32>)
+    %o, %m, %l = mixle.attention %r scale = 0.5 causal = true {grouped}
+        : (tensor<?x8x3x4x6xf32>) -> (tensor<?x8x3x2x6xf32>, tensor<?x3x2x8xi32>, tensor<?x3x2x8xf32>)
+    // CHECK-NEXT: mixle.attention_grad {{.*}} causal = true {grouped, key_granules = 2 : i64}
+    %d = mixle.attention_grad %r, %o, %m, %l, %o scale = 0.5 causal = true {grouped, key_granules = 2 : i64}
+        : (tensor<?x8x3x4x6xf32>, tensor<?x8x3x2x6xf32>, tensor<?x3x2x8xi32>, tensor<?x3x2x8xf32>, tensor<?x8x3x2x6xf32>)
+        -> tensor<?x8x3x4x6xf32>
+    // CHECK-NEXT: mixle.rotary %{{.*}} {inverse, rotated = 3 : i64}
+    %b = mixle.rotary %d, %c, %c {inverse, rotated = 3 : i64}
+        : (tensor<?x8x3x4x6xf32>, tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<?x8x3x4x6xf32>
+    mixle.return %b : tensor<?x8x3x4x6xf32>
+  }
+
+  mixle.entry @padding(%table: tensor<9x6xf32>, %ids: tensor<?x4xi32>) -> tensor<?x4x6xf32> {
+    // CHECK: mixle.embedding %{{[^ ]*}}, %{{[^ ]*}} {padding = 2 : i64}
+    %e = mixle.embedding %table, %ids {padding = 2 : i64} : tensor<9x6xf32>, tensor<?x4xi32> -> tensor<?x4x6xf32>
+    mixle.return %e : tensor<?x4x6xf32>
+  }
+
   mixle.entry @loss(%x: tensor<?x8x10xf32>, %y: tensor<?x8xi32>) -> tensor<?x8x10xf32> {
     // CHECK: mixle.softmax_cross_entropy %{{[^ ]*}}, %{{[^ ]*}} : (tensor<?x8x10xf32>, tensor<?x8xi32>) -> tensor<?x8xf32>
     %0 = mixle.softmax_cross_entropy %x, %y : (tensor<?x8x10xf32>, tensor<?x8xi32>) -> tensor<?x8xf32>

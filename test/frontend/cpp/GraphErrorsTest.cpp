@@ -85,6 +85,9 @@ TEST(GraphErrors, OpsNameTheCallAndTheShapes) {
   EXPECT_OP_ERROR(layerNorm(x, x, x, 1e-5), "layerNorm", "last dimension");
   EXPECT_OP_ERROR(rmsNorm(x, ids, 1e-5), "rmsNorm", "floating-point");
   EXPECT_OP_ERROR(attention(x, 1, true), "attention", "3, heads");
+  EXPECT_OP_ERROR(groupedAttention(x, 1, true), "groupedAttention", "queries + 2");
+  EXPECT_OP_ERROR(rotaryTables(graph, 0, {1}), "rotaryTables", "positions");
+  EXPECT_OP_ERROR(rotary(x, rotaryTables(graph, 77, {1})), "rotary", "(O1)");
   EXPECT_OP_ERROR(softmaxCrossEntropy(reduceSum(x, {1}), ids),
                   "softmaxCrossEntropy", "logits [..., V]");
   EXPECT_OP_ERROR(constant(graph, {2, 2}, {1, 2, 3}), "constant", "3 values",

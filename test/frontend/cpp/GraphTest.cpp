@@ -279,6 +279,13 @@ TEST(Graph, EveryFunctionMakesAVerifiedOpOfItsShape) {
           Tensor qkv = reshape(pad(x, 2, 8, 12), {kRows, 6, 3, 2, 4});
           EXPECT_EQ(shapeOf(attention(qkv, 0.5, true)),
                     (Shape{kRows, 6, 2, 4}));
+          Tensor grouped = reshape(qkv, {kRows, 6, 2, 3, 4});
+          EXPECT_EQ(shapeOf(groupedAttention(grouped, 0.5, true)),
+                    (Shape{kRows, 6, 2, 1, 4}));
+          RotaryTables tables = rotaryTables(graph, 6, {1, 0.5}, 2);
+          EXPECT_EQ(shapeOf(tables.sine), (Shape{6, 2}));
+          EXPECT_EQ(tables.cosine.type().getElementType(), graph.floatType());
+          EXPECT_EQ(shapeOf(rotary(grouped, tables, 2)), grouped.shape());
           EXPECT_EQ(shapeOf(constant(graph, 2)), Shape{});
           EXPECT_EQ(shapeOf(constant(graph, {2, 2}, {1, 2, 3, 4})),
                     (Shape{2, 2}));

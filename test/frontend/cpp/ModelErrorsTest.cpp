@@ -52,8 +52,8 @@ TEST(ModelErrors, Sources) {
               {"'model_type'", "twice"});
   expectParts(errorOf("{}"),
               {"'model_type' is missing", "gpt2", "mixle_causal_lm"});
-  expectParts(errorOf(R"({"model_type": "llama"})"),
-              {"model_type = \"llama\"", "gpt2, mixle_causal_lm"});
+  expectParts(errorOf(R"({"model_type": "bert"})"),
+              {"model_type = \"bert\"", "gpt2, mixle_causal_lm"});
   expectParts(errorOf(R"({"model_type": 3})"),
               {"model_type = 3", "must be a string"});
   std::string path = testing::TempDir() + "/mixle-frontend-bad.json";
@@ -149,6 +149,104 @@ TEST(ModelErrors, CausalLm) {
       {"gradient_checkpointing = true", "set it to false"});
   expectParts(errorOf(causalLm(R"("vocab": 5, "dmodel": 8)")),
               {"unknown key 'dmodel'", "'d_model' meant"});
+}
+
+/// A small Llama, with `keys` added or replaced.
+std::string llama(const std::string &keys, const char *type = "llama") {
+  return std::string(R"({"model_type": ")") + type +
+         R"(", "vocab_size": 7, "hidden_size": 24, "num_hidden_layers": 2,
+            "intermediate_size": 5, "max_position_embeddings": 8)" +
+         (keys.empty() ? "" : ", ") + keys + "}";
+}
+
+TEST(ModelErrors, LlamaSizes) {
+  const std::string heads = R"("num_attention_heads": 4, "num_key_value_heads": 2)";
+  EXPECT_EQ(errorOf(llama(heads)), "no error");
+  expectParts(errorOf(llama(heads), 9), {"sequence 9", "max_position_embeddings, 8"});
+  expectParts(errorOf(llama(R"("num_attention_heads": 4, "num_key_value_heads": 3)")),
+              {"num_attention_heads = 4", "num_key_value_heads = 3"});
+  expectParts(errorOf(llama(R"("num_attention_heads": 5)")),
+              {"hidden_size = 24", "num_attention_heads = 5", "head_dim"});
+  expectParts(errorOf(llama(R"("num_attention_heads": 8)")),
+              {"head_dim = 3", "even"});
+  expectParts(errorOf(llama(R"("num_attention_heads": 5, "head_dim": 7)")),
+              {"head_dim = 7", "even"});
+  EXPECT_EQ(errorOf(llama(R"("num_attention_heads": 5, "head_dim": 6)")), "no error");
+}
+
+TEST(ModelErrors, LlamaKeysThatWouldChangeTheModel) {
+  const std::pair<const char *, std::initializer_list<const char *>> cases[] = {
+      {R"("hidden_act": "relu2")", {"hidden_act = \"relu2\"", "silu"}},
+      {R"("attention_dropout": 0.1)", {"attention_dropout = 0.1", "dropout"}},
+      {R"("pretraining_tp": 2)", {"pretraining_tp = 2", "1"}},
+      {R"("pad_token_id": 7)", {"pad_token_id = 7", "-7 to 6"}},
+      {R"("rms_norm_eps": -1)", {"rms_norm_eps = -1"}},
+      {R"("quantization_config": {})", {"quantization_config"}},
+      {R"("sliding_window": 4)", {"sliding_window"}},
+      {R"("gradient_checkpointing": true)", {"gradient_checkpointing = true"}},
+      {R"("rope_scaling": 3)", {"rope_scaling = 3", "object"}},
+      {R"("rope_scaling": {"type": "longrope"})",
+       {"rope_scaling: type = \"longrope\"", "llama3"}},
+      {R"("rope_scaling": {"rope_type": "linear", "type": "yarn", "factor": 2})",
+       {"type = \"yarn\"", "linear"}},
+      {R"("rope_scaling": {"rope_type": "linear"})", {"'factor' is missing"}},
+      {R"("rope_scaling": {"rope_type": "linear", "factor": 0})", {"factor = 0"}},
+      {R"("rope_scaling": {"rope_type": "linear", "factor": 2, "beta_fast": 3})",
+       {"unknown key 'beta_fast'"}},
+      {R"("rope_scaling": {"rope_type": "llama3", "factor": 2, "low_freq_factor": 4,
+          "high_freq_factor": 1})",
+       {"high_freq_factor = 1", "low_freq_factor"}},
+      {R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5})",
+       {"partial_rotary_factor = 0.5"}},
+      {R"("partial_rotary_factor": 0.5)", {"partial_rotary_factor = 0.5"}},
+      {R"("rope_theta": 0)", {"rope_theta = 0"}},
+      {R"("rope_theta": 10, "rope_parameters": {"rope_theta": 20})",
+       {"rope_theta = 20", "10"}},
+      {R"("rope_parameters": {"full_attention": {"rope_type": "default"}})",
+       {"unknown key 'full_attention'"}},
+      {R"("rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": {"factor": 2})",
+       {"rope_scaling", "rope_parameters"}},
+  };
+  const std::string heads = R"("num_attention_heads": 4, )";
+  for (const auto &[keys, parts] : cases)
+    expectParts(errorOf(llama(heads + keys)), parts);
+  for (const char *keys :
+       {R"("rope_scaling": null, "rope_parameters": null, "pretraining_tp": 1)",
+        R"("rope_theta": 10, "rope_parameters": {"rope_theta": 10})",
+        R"("rope_scaling": {"type": "dynamic", "factor": 2})",
+        R"("rope_scaling": {"type": "default"}, "partial_rotary_factor": 1.0)",
+        R"("pad_token_id": -1, "attention_dropout": 0.0, "head_dim": null)",
+        R"("rope_parameters": {"rope_type": "yarn", "factor": 2, "mscale": 1,
+           "mscale_all_dim": 0.5, "truncate": false, "attention_factor": null})"})
+    EXPECT_EQ(errorOf(llama(heads + keys)), "no error") << keys;
+}
+
+TEST(ModelErrors, SlidingWindows) {
+  const std::string heads = R"("num_attention_heads": 4, "num_key_value_heads": 2, )";
+  EXPECT_EQ(errorOf(llama(heads + R"("sliding_window": 8)", "mistral")), "no error");
+  EXPECT_EQ(errorOf(llama(heads + R"("sliding_window": null)", "mistral")), "no error");
+  expectParts(errorOf(llama(heads + R"("sliding_window": 7)", "mistral")),
+              {"sequence 8", "sliding_window = 7"});
+  EXPECT_EQ(errorOf(llama(heads + R"("sliding_window": 7)", "mistral"), 7), "no error");
+  const std::string used = R"("use_sliding_window": true, "sliding_window": 4)";
+  // By default the window begins with layer 28.
+  EXPECT_EQ(errorOf(llama(heads + used, "qwen3")), "no error");
+  expectParts(errorOf(llama(heads + used + R"(, "max_window_layers": 1)", "qwen3")),
+              {"sliding_window = 4"});
+  expectParts(errorOf(llama(heads + used + R"(, "layer_types": ["full_attention",
+                            "sliding_attention"])", "qwen2")),
+              {"sliding_window = 4"});
+  EXPECT_EQ(errorOf(llama(heads + used + R"(, "layer_types": ["full_attention",
+                          "full_attention"], "max_window_layers": 0)", "qwen3")),
+            "no error");
+  expectParts(errorOf(llama(heads + R"("layer_types": ["full_attention",
+                            "sliding_attention"])", "qwen3")),
+              {"layer_types", "no window"});
+  expectParts(errorOf(llama(heads + R"("layer_types": ["linear_attention",
+                            "full_attention"])", "qwen3")),
+              {"layer_types", "'linear_attention'"});
+  expectParts(errorOf(llama(heads + R"("layer_types": ["full_attention"])", "qwen3")),
+              {"layer_types", "2 layers"});
 }
 
 } // namespace

@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "frontend/cpp/models/ConfigReader.h"
 #include "frontend/cpp/models/Load.h"
+#include "frontend/cpp/models/Rope.h"
 
 #include "dialects/Mixle/Mixle.h"
 #include "mlir/IR/Verifier.h"
@@ -13,6 +15,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 using namespace mixle::frontend;
@@ -282,6 +285,104 @@ TEST(CausalLm, ParametersInDetail) {
             "[384] [3,4,32] -|heads|- uniform -0.0883883 0.0883883 no-decay");
   EXPECT_FALSE(defaults.parameter("blocks.3.ln1.weight"));
   EXPECT_EQ(defaults.configInteger("sequence"), 64);
+}
+
+const char *const kLlama =
+    R"({"model_type": "llama", "vocab_size": 259, "hidden_size": 64,
+        "intermediate_size": 176, "num_hidden_layers": 2, "num_attention_heads": 8,
+        "num_key_value_heads": 4, "max_position_embeddings": 64)";
+
+TEST(Llama, ParametersAreHuggingFaces) {
+  Model model(std::string(kLlama) + R"(, "attention_bias": true})");
+  const std::pair<const char *, const char *> expected[] = {
+      {"model.embed_tokens.weight",
+       "[259,64] [259,64] vocabulary|- normal 0 0.02 decay"},
+      {"model.layers.1.input_layernorm.weight", "[64] [64] - constant 1 no-decay"},
+      {"model.layers.1.self_attn.q_proj.weight",
+       "[64,64] [4,2,8,64] kv_heads|-|-|- normal 0 0.02 decay"},
+      {"model.layers.1.self_attn.q_proj.bias",
+       "[64] [4,2,8] kv_heads|-|- constant 0 no-decay"},
+      {"model.layers.1.self_attn.k_proj.weight",
+       "[32,64] [4,1,8,64] kv_heads|-|-|- normal 0 0.02 decay"},
+      {"model.layers.1.self_attn.v_proj.bias",
+       "[32] [4,1,8] kv_heads|-|- constant 0 no-decay"},
+      {"model.layers.1.self_attn.o_proj.weight",
+       "[64,64] [64,4,2,8] -|kv_heads|-|- normal 0 0.02 decay"},
+      {"model.layers.1.self_attn.o_proj.bias", "[64] [64] - constant 0 no-decay"},
+      {"model.layers.1.post_attention_layernorm.weight",
+       "[64] [64] - constant 1 no-decay"},
+      {"model.layers.1.mlp.gate_proj.weight",
+       "[176,64] [1,176,64] -|ffn|- normal 0 0.02 decay"},
+      {"model.layers.1.mlp.up_proj.weight",
+       "[176,64] [1,176,64] -|ffn|- normal 0 0.02 decay"},
+      {"model.layers.1.mlp.down_proj.weight",
+       "[64,176] [64,176] -|ffn normal 0 0.02 decay"},
+      {"model.norm.weight", "[64] [64] - constant 1 no-decay"},
+      {"lm_head.weight", "[259,64] [259,64] vocabulary|- normal 0 0.02 decay"}};
+  for (auto [name, text] : expected) {
+    ASSERT_TRUE(model.parameter(name)) << name;
+    EXPECT_EQ(describe(model.parameter(name)), text) << name;
+  }
+  auto parameters = model.program.getBody().getOps<ir::ParameterOp>();
+  EXPECT_EQ(std::distance(parameters.begin(), parameters.end()), 2 * 13 + 3);
+  EXPECT_EQ(model.configInteger("vocabulary"), 259);
+  EXPECT_TRUE(mlir::succeeded(mlir::verify(*model.module)));
+}
+
+TEST(Llama, RelativesDifferInNormsAndBiases) {
+  auto named = [](const char *type, const char *more = "") {
+    std::string text = kLlama;
+    text.replace(text.find("llama"), 5, type);
+    return text + more + "}";
+  };
+  Model qwen3(named("qwen3", R"(, "tie_word_embeddings": true)"));
+  EXPECT_EQ(describe(qwen3.parameter("model.layers.0.self_attn.q_norm.weight")),
+            "[128] [128] - constant 1 no-decay");
+  EXPECT_TRUE(qwen3.parameter("model.layers.0.self_attn.k_norm.weight"));
+  EXPECT_FALSE(qwen3.parameter("model.layers.0.self_attn.q_proj.bias"));
+  EXPECT_FALSE(qwen3.parameter("lm_head.weight"));
+  Model qwen2(named("qwen2"));
+  EXPECT_TRUE(qwen2.parameter("model.layers.0.self_attn.q_proj.bias"));
+  EXPECT_FALSE(qwen2.parameter("model.layers.0.self_attn.o_proj.bias"));
+  EXPECT_FALSE(qwen2.parameter("model.layers.0.self_attn.q_norm.weight"));
+  Model mistral(named("mistral"));
+  EXPECT_FALSE(mistral.parameter("model.layers.0.self_attn.q_proj.bias"));
+}
+
+TEST(Rope, FrequenciesAreThoseOfTheirFormulas) {
+  auto of = [](const char *keys, int64_t headDim) {
+    ConfigReader reader(mixle::runtime::parseJson(keys, "rope").take(), "rope");
+    return ropeFrequencies(readRope(reader, 64), headDim);
+  };
+  auto plain = of(R"({"rope_theta": 10000.0})", 8);
+  ASSERT_EQ(plain.size(), 4u);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_NEAR(plain[i] * std::pow(10000.0, i / 4.0), 1, 1e-14);
+  EXPECT_EQ(of("{}", 8), plain);
+  auto linear = of(R"({"rope_scaling": {"type": "linear", "factor": 4.0}})", 8);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(linear[i], plain[i] / 4);
+  EXPECT_EQ(of(R"({"rope_parameters": {"rope_type": "dynamic", "factor": 4.0}})", 8),
+            plain);
+  // Wave lengths 2 pi, 63, 628 and 6283 of 1024: the first two are shorter than
+  // 1024 / 4, the last is longer than 1024, the third is in between.
+  auto llama3 = of(R"({"rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+      "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+      "original_max_position_embeddings": 1024}})", 8);
+  EXPECT_EQ(llama3[0], plain[0]);
+  EXPECT_EQ(llama3[1], plain[1]);
+  EXPECT_EQ(llama3[3], plain[3] / 8);
+  double smooth = (1024 * plain[2] / 6.283185307179586 - 1) / 3;
+  EXPECT_NEAR(llama3[2], plain[2] * ((1 - smooth) / 8 + smooth), 1e-16);
+}
+
+TEST(Models, AFolderStandsForItsConfiguration) {
+  std::string folder = testing::TempDir() + "/mixle-frontend-model";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/config.json") << kCausalLm << "\n";
+  Model model(folder);
+  EXPECT_EQ(model.configInteger("sequence"), 16);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Models, BothPrecisionsAndBothSources) {

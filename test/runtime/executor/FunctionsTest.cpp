@@ -81,7 +81,7 @@ TEST(Functions, theTableIsWhole) {
   for (const char *base :
        {"accumulate_dot", "accumulate_rows", "accumulate_scatter", "attention",
         "attention_grad", "combine_granules", "dot_tree", "embedding",
-        "exact_sum", "exact_sum_squares", "initialize_parameter", "resolve",
+        "grouped_attention", "grouped_attention_grad", "exact_sum", "exact_sum_squares", "initialize_parameter", "resolve",
         "select_label"})
     for (const char *suffix : {"_f32", "_f64"})
       expected.push_back(std::string(base) + suffix);
@@ -179,6 +179,34 @@ TEST(Functions, combineGranules) {
   std::vector<float> row = {1e8f, 1, -1e8f, 1}, sum(1);
   Call("combine_granules_f32").on(row).on(sum).with({1, 4, 4, 0, 4}).run();
   EXPECT_EQ(sum[0], (1e8f + 1) + (-1e8f + 1));
+}
+
+TEST(Functions, groupedAttentionGoesToItsKernel) {
+  // One token, one group of two queries: both outputs are the value, whose
+  // gradient is the sum of theirs.
+  std::vector<float> qkv = {1, 2, 3, 4, 5, 6, 7, 8}, out(4), normalizer(2);
+  std::vector<int32_t> reference(2);
+  Call("grouped_attention_f32")
+      .on(qkv)
+      .on(out)
+      .on(reference)
+      .on(normalizer)
+      .with({1, 1, 1, 2, 2, 1, 1})
+      .floating({0.5})
+      .run();
+  EXPECT_EQ(out, (std::vector<float>{7, 8, 7, 8}));
+  std::vector<float> dout = {1, 2, 10, 20}, dqkv(8, -1);
+  Call("grouped_attention_grad_f32")
+      .on(qkv)
+      .on(out)
+      .on(reference)
+      .on(normalizer)
+      .on(dout)
+      .on(dqkv)
+      .with({1, 1, 1, 2, 2, 1, 1})
+      .floating({0.5})
+      .run();
+  EXPECT_EQ(dqkv, (std::vector<float>{0, 0, 0, 0, 0, 0, 11, 22}));
 }
 
 TEST(Functions, attentionGoesToItsKernel) {

@@ -221,6 +221,47 @@ TYPED_TEST(AttentionBits, PackedLayoutIsTheSame) {
   EXPECT_EQ(difference("dqkv", dqkv, pack(dense.dq, dense.dk, dense.dv)), "");
 }
 
+TYPED_TEST(AttentionBits, GroupedLayoutIsTheSame) {
+  using T = TypeParam;
+  for (int64_t queries : {1, 2, 3}) {
+    AttentionShape s{2, 19, 2 * queries, 2, 10, 2, true};
+    Tensors<T> dense = randomTensors<T>(s, 78);
+    runAttention(s, T(0.3), dense);
+    // In each group its queries, its key, its value.
+    auto pack = [&](const std::vector<T> &a, const std::vector<T> &b,
+                    const std::vector<T> &c) {
+      std::vector<T> all;
+      int64_t group = queries * s.headDim;
+      for (int64_t i = 0; i < s.rows * s.tokens * s.kvHeads; ++i) {
+        all.insert(all.end(), a.begin() + i * group, a.begin() + (i + 1) * group);
+        for (const std::vector<T> *x : {&b, &c})
+          all.insert(all.end(), x->begin() + i * s.headDim,
+                     x->begin() + (i + 1) * s.headDim);
+      }
+      return all;
+    };
+    std::vector<T> qkv = pack(dense.q, dense.k, dense.v), dqkv(qkv.size());
+    std::vector<T> o(dense.o.size()), l(dense.l.size());
+    std::vector<int32_t> m(l.size());
+    Workspace workspace;
+    ASSERT_TRUE(
+        attentionForward(groupedAttentionForward(s, T(0.3), qkv.data(), o.data(),
+                                                 m.data(), l.data()),
+                         workspace)
+            .ok());
+    ASSERT_TRUE(attentionBackward(
+                    groupedAttentionBackward(s, T(0.3), qkv.data(), o.data(),
+                                             dense.dO.data(), m.data(), l.data(),
+                                             dqkv.data()),
+                    workspace)
+                    .ok());
+    EXPECT_EQ(difference("o", o, dense.o), "");
+    EXPECT_EQ(difference("l", l, dense.l), "");
+    EXPECT_EQ(difference("m", m, dense.m), "");
+    EXPECT_EQ(difference("dqkv", dqkv, pack(dense.dq, dense.dk, dense.dv)), "");
+  }
+}
+
 TYPED_TEST(AttentionBits, AWorkspaceServesManyCalls) {
   using T = TypeParam;
   AttentionShape big{1, 90, 1, 1, 40, 2, true}, small{1, 7, 2, 2, 9, 3, true};
