@@ -183,6 +183,11 @@ Status tools::checkOptions(CompileOptions &options) {
   return Status::success();
 }
 
+/// Factors whose granules `--granules tensor=N` gives.
+static bool isTensorFactor(const std::string &factor) {
+  return factor == "heads" || factor == "kv_heads" || factor == "ffn";
+}
+
 /// What the input is, for a message.
 static std::string describeInput(const CompileOptions &o, bool training) {
   const std::string name = training ? "a model" : "an estimator";
@@ -218,12 +223,14 @@ Status tools::checkAgainstInput(const CompileOptions &o, const InputFacts &facts
       return std::find(facts.factors.begin(), facts.factors.end(), name) !=
              facts.factors.end();
     };
-    const bool tensor = factor == "heads" || factor == "ffn";
-    if (has(factor) || (tensor && (has("heads") || has("ffn"))))
+    const bool tensor = isTensorFactor(factor);
+    if (has(factor) ||
+        (tensor && std::any_of(facts.factors.begin(), facts.factors.end(),
+                               isTensorFactor)))
       continue;
     std::vector<std::string> names;
     for (const std::string &name : facts.factors) {
-      std::string option = name == "heads" || name == "ffn" ? "tensor" : name;
+      std::string option = isTensorFactor(name) ? "tensor" : name;
       if (std::find(names.begin(), names.end(), option) == names.end())
         names.push_back(option);
     }

@@ -80,7 +80,7 @@ static void applyOptions(mlir::mixle::ProgramOp program,
   NamedAttrList granules(program.getGranules());
   // Fast mode makes no promise across plans, so its granules follow the plan.
   if (program.getNumerics() == "fast")
-    for (const char *factor : {"heads", "ffn", "vocabulary", "components"})
+    for (const char *factor : {"heads", "kv_heads", "ffn", "vocabulary", "components"})
       if (options.has("--numerics") || !granules.get(factor))
         granules.set(factor, builder.getI64IntegerAttr(options.parsedPlan.tp));
   for (const auto &[key, value] : options.parsedGranules)
