@@ -441,6 +441,11 @@ def test_an_mpi_rank_that_hangs_ends_the_job_b061(program, text):
     assert survivors(result, [0, 1, 3]), result.err
 
 
+def heed_interrupts():
+    """In a new process: a shell's background jobs ignore SIGINT, and theirs too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def interrupt(arguments, receipts, signals, mpirun=False, twice=False):
     """Starts a run that would take for ever, signals it once there are receipts;
     status, output, and the receipts that it leaves under their name."""
@@ -449,7 +454,7 @@ def interrupt(arguments, receipts, signals, mpirun=False, twice=False):
               "-n", "4"] if mpirun else []
     process = subprocess.Popen(
         [*launch, tool("mixle-run"), *map(str, arguments), "-q", "--receipts", str(receipts)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
     try:
         deadline = time.monotonic() + 60
         while not partial.exists() or partial.stat().st_size < 200:
@@ -510,12 +515,17 @@ def test_an_interrupted_fit_keeps_its_receipts(folder):
     assert not saved.exists()
 
 
-def test_an_impatient_second_interrupt_ends_a_run_that_hangs(program, text):
+def test_an_impatient_second_interrupt_ends_a_run_that_hangs(folder, program, text):
+    receipts = folder / "impatient.jsonl"
+    partial = receipts.with_name(receipts.name + ".partial")
     process = subprocess.Popen(
-        [tool("mixle-run"), program, "-q", "--text", text, "--steps", "10",
-         "--inject-failure", "rank=1,step=1,kind=hang"], stderr=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL)
-    time.sleep(1)
+        [tool("mixle-run"), program, "-q", "--text", text, "--steps", "10", "--receipts", receipts,
+         "--inject-failure", "rank=1,step=2,kind=hang"], stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, preexec_fn=heed_interrupts)
+    deadline = time.monotonic() + 60
+    while not partial.exists() or not partial.stat().st_size:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     time.sleep(1.5)
     assert process.poll() is None
