@@ -71,6 +71,13 @@ static LogicalResult dump(ModuleOp module, StringRef folder, StringRef phase) {
   if (!file)
     return module.emitError(error);
   module.print(file->os());
+  llvm::raw_fd_ostream &stream = file->os();
+  stream.flush();
+  if (std::error_code failure = stream.error()) {
+    // Or the stream's end would abort.
+    stream.clear_error();
+    return module.emitError("cannot write '") << path << "': " << failure.message();
+  }
   file->keep();
   return success();
 }

@@ -84,52 +84,123 @@ struct CheckPlanPass : mlir::dist::impl::CheckPlanBase<CheckPlanPass> {
     return text;
   }
 
-  LogicalResult checkFactors(mx::ProgramOp program, int64_t tp) {
+  static bool isHeads(StringRef factor) {
+    return factor == "heads" || factor == "kv_heads";
+  }
+  static bool isTensor(StringRef factor) {
+    return isHeads(factor) || factor == "ffn";
+  }
+
+  enum class Fit { Whole, InsideGranule, Indivisible };
+
+  /// Whether `parts` ranks share a dimension without cutting a granule. Heads
+  /// have no padding: ranks hold equally many.
+  static Fit fitOf(mx::ProgramOp program, StringRef factor, int64_t size,
+                   int64_t parts) {
+    Cut cut = cutDimension(program, factor, size, parts);
+    const bool heads = isHeads(factor);
+    if (cut.granules < parts ||
+        (heads && size % parts == 0 && cut.localSize() * parts != size))
+      return Fit::InsideGranule;
+    return !heads || size % parts == 0 ? Fit::Whole : Fit::Indivisible;
+  }
+
+  /// Calls `visit` with every factor of the parameters that tp splits, and its
+  /// size, until one call says false.
+  static bool
+  forEachFactor(mx::ProgramOp program,
+                llvm::function_ref<bool(StringRef factor, int64_t size)> visit) {
     for (auto parameter : program.getOps<mx::ParameterOp>())
       for (auto [d, attribute] : llvm::enumerate(parameter.getFactors())) {
         StringRef factor = cast<StringAttr>(attribute).getValue();
-        if (axisOfFactor(factor) != "tp")
-          continue;
         int64_t size = cast<RankedTensorType>(parameter.getType()).getDimSize(d);
-        bool heads = factor == "heads" || factor == "kv_heads";
-        auto fits = [&](int64_t parts, bool &inside) {
-          Cut cut = cutDimension(program, factor, size, parts);
-          inside = cut.granules < parts ||
-                   (heads && size % parts == 0 &&
-                    cut.localSize() * parts != size);
-          return !inside && (!heads || size % parts == 0);
-        };
-        bool inside = false;
-        if (fits(tp, inside))
-          continue;
-        SmallVector<int64_t> works;
-        bool ignored = false;
-        for (int64_t parts = 1; parts <= std::min<int64_t>(size, 64); ++parts)
-          if (fits(parts, ignored))
-            works.push_back(parts);
-        Cut cut = cutDimension(program, factor, size, tp);
-        // No number of granules gives every rank one.
-        if (tp > size)
-          return program.emitError()
-                 << "backend cpu: tp=" << tp << " is more than the " << size
-                 << " of '" << factor << "', of which every rank needs one; use tp = "
-                 << list(works);
-        // No number of granules helps where there are fewer heads than ranks.
-        if (inside && !(factor == "kv_heads" && size % tp != 0))
-          return program.emitError()
-                 << "backend cpu: tp=" << tp << " cuts inside a granule of '"
-                 << factor << "' (" << size << " in " << cut.granules
-                 << " granules of " << cut.granuleSize
-                 << "), which would change the bits; set --granules "
-                 << (heads || factor == "ffn" ? "tensor" : factor.str())
-                 << "=N with N a multiple of " << tp << ", or use tp = "
-                 << list(works);
-        return program.emitError()
-               << "backend cpu: tp=" << tp << " does not divide the " << size
-               << (factor == "heads" ? " query" : " key/value")
-               << " heads; use tp = " << list(works);
+        if (axisOfFactor(factor) == "tp" && !visit(factor, size))
+          return false;
       }
-    return success();
+    return true;
+  }
+
+  /// Numbers of granules up to `most` with which tp ranks can share what
+  /// --granules tensor= stands for.
+  static SmallVector<int64_t> tensorGranules(mx::ProgramOp program, int64_t most,
+                                             int64_t tp) {
+    const DictionaryAttr own = program.getGranulesAttr();
+    SmallVector<int64_t> works;
+    for (int64_t n = 1; n <= most; ++n) {
+      Builder builder(program.getContext());
+      NamedAttrList tried(own);
+      for (StringRef factor : {"heads", "kv_heads", "ffn"})
+        tried.set(factor, builder.getI64IntegerAttr(n));
+      program.setGranulesAttr(tried.getDictionary(program.getContext()));
+      if (forEachFactor(program, [&](StringRef factor, int64_t size) {
+            return !isTensor(factor) ||
+                   fitOf(program, factor, size, tp) == Fit::Whole;
+          }))
+        works.push_back(n);
+    }
+    program.setGranulesAttr(own);
+    return works;
+  }
+
+  LogicalResult checkFactors(mx::ProgramOp program, int64_t tp) {
+    return success(forEachFactor(program, [&](StringRef factor, int64_t size) {
+      Fit fit = fitOf(program, factor, size, tp);
+      if (fit != Fit::Whole)
+        report(program, factor, size, tp, fit);
+      return fit == Fit::Whole;
+    }));
+  }
+
+  /// Says what does not fit, and what would.
+  static void report(mx::ProgramOp program, StringRef factor, int64_t size,
+                     int64_t tp, Fit fit) {
+    SmallVector<int64_t> works, divisors;
+    for (int64_t parts = 1; parts <= std::min<int64_t>(size, 64); ++parts) {
+      if (fitOf(program, factor, size, parts) == Fit::Whole)
+        works.push_back(parts);
+      if (size % parts == 0)
+        divisors.push_back(parts);
+    }
+    Cut cut = cutDimension(program, factor, size, tp);
+    InFlightDiagnostic error = program.emitError() << "backend cpu: ";
+    const bool heads = isHeads(factor);
+    SmallVector<int64_t> numbers;
+    if (heads)
+      numbers = tensorGranules(program, size, tp);
+    // Granules that are uneven for every plan.
+    if (heads && works.empty()) {
+      error << cut.granules << " granules of " << cut.granuleSize
+            << " heads do not make up the " << size << " heads; ";
+      if (numbers.empty())
+        error << "set --granules tensor=" << size
+              << ", and as tp=" << tp << " does not divide the heads, use tp = "
+              << list(divisors);
+      else
+        error << "set --granules tensor=N with N = " << list(numbers);
+      return;
+    }
+    // No number of granules gives every rank one.
+    if (tp > size) {
+      error << "tp=" << tp << " is more than the " << size << " of '" << factor
+            << "', of which every rank needs one; use tp = " << list(works);
+      return;
+    }
+    if (fit == Fit::Indivisible || (heads && numbers.empty())) {
+      error << "tp=" << tp << " does not divide the " << size
+            << (factor == "heads" ? " query" : " key/value")
+            << " heads; use tp = " << list(works);
+      return;
+    }
+    error << "tp=" << tp << " cuts inside a granule of '" << factor << "' (" << size
+          << " in " << cut.granules << " granules of " << cut.granuleSize
+          << "), which would change the bits; set --granules "
+          << (isTensor(factor) ? "tensor" : factor) << "=N with N ";
+    if (heads)
+      error << "= " << list(numbers);
+    else
+      error << "at least " << tp;
+    if (!works.empty())
+      error << ", or use tp = " << list(works);
   }
 };
 

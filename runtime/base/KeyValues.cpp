@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 namespace mixle::runtime {
@@ -118,6 +119,17 @@ bool parseNumber(std::string_view text, double &value) {
   // tells them apart, and the text is known to be a number by now.
   value = std::strtod(std::string(digits).c_str(), nullptr);
   return true;
+}
+
+std::string numberText(double value) {
+  char text[32];
+  // Of 17 digits every double reads back.
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof(text), "%.*g", digits, value);
+    if (std::strtod(text, nullptr) == value)
+      break;
+  }
+  return text;
 }
 
 Expected<double> parseReal(std::string_view text, std::string_view what) {

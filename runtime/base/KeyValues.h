@@ -52,6 +52,9 @@ Expected<double> parseReal(std::string_view text, std::string_view what);
 /// too small becomes zero, each with its sign.
 bool parseNumber(std::string_view text, double &value);
 
+/// The shortest text that reads back to `value`: "1e+300", "0.1", "inf".
+std::string numberText(double value);
+
 /// `text` without spaces and tabs at its ends.
 std::string_view trimmed(std::string_view text);
 

@@ -241,6 +241,9 @@ Expected<ParallelPlan> ParallelPlan::parseText(std::string_view text) {
     if (!member(reader.plan, name) && !PlanReader::isDerived(name))
       return PlanReader::unknown(name).withContext(what);
     auto number = parseInteger(value, name);
+    if (!number && value.find_first_not_of("0123456789") == std::string::npos)
+      return Status::error(what + ": " + name + "=" + value +
+                           " is too large: it does not fit in a 64-bit integer");
     if (!number)
       return Status::error(what + ": " + name + "=" + value + ": " + name +
                            " must be an exact positive integer.");

@@ -1,6 +1,7 @@
 //===- Dump.cpp - Programs as a person reads them -------------------------===//
 
 #include "runtime/program/Dump.h"
+#include "runtime/base/KeyValues.h"
 #include "runtime/executor/ParameterLayout.h"
 #include "runtime/program/Names.h"
 
@@ -9,19 +10,6 @@
 namespace mixle::runtime {
 
 namespace {
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.17g", value);
-  // The shortest of the forms that read back to the same value.
-  for (int digits = 1; digits < 17; ++digits) {
-    char shorter[32];
-    std::snprintf(shorter, sizeof(shorter), "%.*g", digits, value);
-    if (std::strtod(shorter, nullptr) == value)
-      return shorter;
-  }
-  return text;
-}
 
 std::string bytesText(int64_t bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -170,8 +158,8 @@ private:
             ", flat over dp_shard in parts of " + std::to_string(p.flat_shard);
       text += "; " + std::to_string(heldElements(p)) + " elements a rank";
       line(text);
-      text = "    init " + nameOf(p.init) + "(" + number(p.init_a) +
-             (p.init == fb::InitKind::Constant ? "" : ", " + number(p.init_b)) +
+      text = "    init " + nameOf(p.init) + "(" + numberText(p.init_a) +
+             (p.init == fb::InitKind::Constant ? "" : ", " + numberText(p.init_b)) +
              "), " + (p.trained ? "trained" : "fixed") +
              (p.decay ? ", decays" : ", no decay");
       if (p.unit_index >= 0)
@@ -210,8 +198,8 @@ private:
         line("    observed (" + u.numerics_evidence_id + ", " +
              std::to_string(u.numerics_sample_count) + " samples): " +
              (u.determinism_observed ? "deterministic" : "not deterministic") +
-             ", errors " + number(u.maximum_absolute_error) + " absolute, " +
-             number(u.maximum_relative_error) + " relative");
+             ", errors " + numberText(u.maximum_absolute_error) + " absolute, " +
+             numberText(u.maximum_relative_error) + " relative");
       for (const std::string &note : u.notes)
         line("    note: " + note);
     }
@@ -255,7 +243,7 @@ private:
     if (!c.scalars.empty())
       text += " [" + join(c.scalars, ", ", scalarText) + "]";
     if (!c.floats.empty())
-      text += " {" + join(c.floats, ", ", number) + "}";
+      text += " {" + join(c.floats, ", ", numberText) + "}";
     if (!c.text.empty())
       text += " " + quoted(c.text);
     if (c.kind == fb::CommandKind::Schedule)

@@ -1,6 +1,7 @@
 //===- Estimation.cpp - Fitting an estimator, call by call ----------------===//
 
 #include "runtime/training/Estimation.h"
+#include "runtime/base/KeyValues.h"
 #include "runtime/kernels/Accumulate.h"
 #include "runtime/executor/ParameterLayout.h"
 #include "runtime/kernels/ExactSum.h"
@@ -209,7 +210,7 @@ Status EstimationSession::scan(Scan &result) const {
             status = Status::error(
                 source->name() + ": row " + std::to_string(first + r) +
                 ", column " + std::to_string(j) + " (from 0) is " +
-                std::to_string(x) + "; estimators take finite numbers only");
+                numberText(x) + "; estimators take finite numbers only");
           continue;
         }
         if (weight > 0)
@@ -239,7 +240,7 @@ Status EstimationSession::setFrame(const Scan &scan) {
     if (!std::isfinite(largest) || exponent > maxScaleExponent2)
       return shared(Status::error(
           source->name() + ": column " + std::to_string(j) +
-          " (from 0) has values up to " + std::to_string(largest) +
+          " (from 0) has values up to " + numberText(largest) +
           " apart, whose squares are too large; scale the data down"));
     frameScale[j] = std::ldexp(1.0, std::max(exponent, -maxScaleExponent2));
   }
@@ -250,7 +251,7 @@ Status EstimationSession::setFrame(const Scan &scan) {
   std::frexp(most, &exponent);
   if (!std::isfinite(most) || 61 - exponent < minScaleExponent)
     return shared(Status::error("row weights up to " +
-                                std::to_string(scan.largestWeight) +
+                                numberText(scan.largestWeight) +
                                 " are too large; scale them down"));
   const int32_t unit = -std::min(61 - exponent, maxScaleExponent);
   MIXLE_ASSIGN_OR_RETURN(BufferView units, executor->stateBuffer("units"));

@@ -1,6 +1,7 @@
 //===- EstimationWeights.cpp - A mixture's parameters in and out ----------===//
 
 #include "runtime/base/Safetensors.h"
+#include "runtime/base/KeyValues.h"
 #include "runtime/executor/ParameterLayout.h"
 #include "runtime/training/Estimation.h"
 
@@ -94,7 +95,7 @@ Status EstimationSession::checkValues(const MixtureValues &values) const {
       if (!std::isfinite(given[i]))
         return Status::error(std::string(tensor.name) + ": element " +
                              std::to_string(i) + " is " +
-                             std::to_string(given[i]) +
+                             numberText(given[i]) +
                              "; parameters must be finite");
   }
   MIXLE_RETURN_IF_ERROR(checkWeights(values.weights, specification.components)

@@ -1,6 +1,7 @@
 //===- SessionReceipts.cpp - What a session's calls say -------------------===//
 
 #include "runtime/training/Session.h"
+#include "runtime/base/KeyValues.h"
 
 #include <cmath>
 #include <cstring>
@@ -77,7 +78,7 @@ Expected<StepReceipt> TrainingSession::pendingReceipt(const Sums &before) {
     // No step could commit it, and no receipt can say it.
     EntryResult result;
     result.detail = "the loss of call " + std::to_string(used) +
-                    " of its window is " + std::to_string(receipt.loss);
+                    " of its window is " + numberText(receipt.loss);
     used = 0;
     return notCommitted(result);
   }
@@ -119,7 +120,7 @@ Status TrainingSession::notCommitted(const EntryResult &result) {
     MIXLE_RETURN_IF_ERROR(executor->readOutput("step", "gradient_norm", &norm,
                                                1, fb::DataType::F64));
     return Status::error(where + "the gradient's norm is " +
-                         std::to_string(norm) + end);
+                         numberText(norm) + end);
   }
   if (result.reason == "no_valid_token")
     return Status::error(where +

@@ -107,7 +107,7 @@ Status checkFinite(const TensorView &view, const char *precision) {
     double stored = valuesOf<double>(element)[0];
     const std::string where = "tensor '" + view.name + "': element " +
                               std::to_string(i) + " is " +
-                              std::to_string(stored);
+                              numberText(stored);
     if (std::isfinite(stored))
       return Status::error(where + ", which is too large for the program's " +
                            precision);

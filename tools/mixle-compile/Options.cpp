@@ -1,8 +1,10 @@
 //===- Options.cpp - The command line of mixle-compile --------------------===//
 
 #include "tools/mixle-compile/Options.h"
+#include "runtime/base/Files.h"
 #include "runtime/base/KeyValues.h"
 #include "runtime/training/Schedule.h"
+#include "tools/CommandLine.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,8 +16,8 @@ using tools::CompileOptions;
 /// As phaseNames() of compiler/Pipeline.h has them; here is no MLIR.
 static const std::vector<std::string> phases = {"graph", "plan", "dist", "exec"};
 
-/// Ranks of MPI and sizes in a program file have 31 bits.
-static constexpr int64_t mostRanks = (int64_t(1) << 31) - 1;
+/// Ranks of MPI have 31 bits too.
+static constexpr int64_t mostRanks = tools::mostSize;
 
 /// The plan against the backend; an axis that it does not execute comes with
 /// the nearest plan that it does.
@@ -96,6 +98,9 @@ static Status parseGranules(CompileOptions &options) {
     if (number < 1)
       return Status::error("--granules: " + key + "=" + value +
                            " must be a positive integer");
+    if (number > tools::mostSize)
+      return Status::error("--granules: " + key + "=" + value +
+                           " must be at most " + std::to_string(tools::mostSize));
     if (key == "tensor") {
       options.parsedGranules["heads"] = number;
       options.parsedGranules["kv_heads"] = number;
@@ -140,26 +145,33 @@ static Status checkPipeline(CompileOptions &options) {
   return Status::success();
 }
 
+/// What is written replaces nothing that is read.
+static Status checkOutputs(const CompileOptions &options) {
+  std::vector<tools::NamedFile> outputs = {{"-o", options.output}};
+  if (!options.dumpTo.empty())
+    for (const std::string &phase : phases)
+      outputs.push_back({"--dump-to", options.dumpTo + "/" + phase + ".mlir"});
+  // A plan that is a text names no file that is there.
+  const bool isFile = options.has("--plan") && isRegularFile(options.plan);
+  return tools::refuseOverwriting(outputs,
+                                  {{"--model", options.model},
+                                   {"--estimator", options.estimator},
+                                   {"the input", options.input},
+                                   {"--plan", isFile ? options.plan : ""}});
+}
+
 Status tools::checkOptions(CompileOptions &options) {
   int inputs = !options.model.empty() + !options.estimator.empty() +
                !options.input.empty();
   if (inputs != 1)
     return Status::error("give one of --model config.json, --estimator "
                          "spec.json or a .mlir file");
-  MIXLE_ASSIGN_OR_RETURN(options.parsedPlan, ParallelPlan::load(options.plan));
   if (options.precision != "fp32" && options.precision != "fp64")
     return Status::error("--precision: '" + options.precision +
                          "' is not executed by the cpu backend; use fp32 or fp64");
-  MIXLE_RETURN_IF_ERROR(checkPlan(options.parsedPlan, options.precision));
   if (options.numerics != "reproducible" && options.numerics != "fast")
     return Status::error("--numerics: '" + options.numerics +
                          "' is neither 'reproducible' nor 'fast'");
-  if (options.batch && *options.batch < 1)
-    return Status::error("--batch: " + std::to_string(*options.batch) +
-                         " must be a positive number of sequences");
-  if (options.sequence && *options.sequence < 1)
-    return Status::error("--sequence: " + std::to_string(*options.sequence) +
-                         " must be a positive number of tokens");
   MIXLE_RETURN_IF_ERROR(parseOptimizer(options));
   MIXLE_ASSIGN_OR_RETURN(Schedule schedule, Schedule::parse(options.schedule));
   options.configTexts["lr_schedule"] = schedule.asText();
@@ -169,7 +181,6 @@ Status tools::checkOptions(CompileOptions &options) {
     options.configNumbers["max_grad_norm"] = *options.maxGradNorm;
   }
   MIXLE_RETURN_IF_ERROR(parseGranules(options));
-  MIXLE_RETURN_IF_ERROR(checkPipeline(options));
   if (options.output.empty() && options.stopAfter.empty())
     return Status::error("give -o program.fbs for the result");
   // A phase that there is not is reported by its name.
@@ -180,7 +191,13 @@ Status tools::checkOptions(CompileOptions &options) {
       return Status::error(std::string(option) +
                            " has no effect with --stop-after, which prints the IR "
                            "and makes no program: leave one of them out");
-  return Status::success();
+  return checkOutputs(options);
+}
+
+Status tools::loadPlan(CompileOptions &options) {
+  MIXLE_ASSIGN_OR_RETURN(options.parsedPlan, ParallelPlan::load(options.plan));
+  MIXLE_RETURN_IF_ERROR(checkPlan(options.parsedPlan, options.precision));
+  return checkPipeline(options);
 }
 
 /// Factors whose granules `--granules tensor=N` gives.

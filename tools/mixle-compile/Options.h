@@ -57,10 +57,15 @@ struct InputFacts {
   std::vector<std::string> factors;
 };
 
-/// Checks what can be checked before a model is built: the plan against the
-/// backend, the optimizer, the schedule, the granules, which options go
-/// together. Fills the parsed fields.
+/// Sizes in a program file have 31 bits.
+inline constexpr int64_t mostSize = (int64_t(1) << 31) - 1;
+
+/// Checks what the command line says by itself: the optimizer, the schedule, the
+/// granules, which options go together. Fills the parsed fields.
 runtime::Status checkOptions(CompileOptions &options);
+
+/// Reads the plan, a text or a file, and checks it against the backend.
+runtime::Status loadPlan(CompileOptions &options);
 
 /// Refuses, by name, options that do nothing for the input: options of training
 /// for an estimator, granules of a dimension that the program does not have, a

@@ -19,20 +19,21 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/program/ProgramFile.h"
+#include "tools/CommandLine.h"
 #include "tools/mixle-compile/Options.h"
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
-
 
 using namespace mlir;
 using ::mixle::tools::CompileOptions;
 namespace rt = ::mixle::runtime;
 
-static int fail(const std::string &message) {
+/// Returns the exit status: 2 for a bad command line.
+static int fail(const std::string &message, int status = 1) {
   std::fprintf(stderr, "mixle-compile: error: %s\n", message.c_str());
-  return 1;
+  return status;
 }
 
 /// What options may stand for in this program.
@@ -104,6 +105,8 @@ static OwningOpRef<ModuleOp> loadInput(const CompileOptions &options,
 
 static int compile(CompileOptions &options) {
   if (rt::Status status = ::mixle::tools::checkOptions(options); !status)
+    return fail(status.message(), 2);
+  if (rt::Status status = ::mixle::tools::loadPlan(options); !status)
     return fail(status.message());
   DialectRegistry registry;
   registry.insert<mlir::mixle::MixleDialect, dist::DistDialect, exec::ExecDialect>();
@@ -138,10 +141,10 @@ static int compile(CompileOptions &options) {
   mlir::mixle::ProgramOp logical = *programs.begin();
   const ::mixle::tools::InputFacts facts = factsOf(logical);
   if (rt::Status status = ::mixle::tools::checkAgainstInput(options, facts); !status)
-    return fail(status.message());
+    return fail(status.message(), 2);
   applyOptions(logical, options);
   if (facts.training && !options.batch && !logical.getConfig().get("batch"))
-    return fail("give --batch, the global number of sequences per optimizer step");
+    return fail("give --batch, the global number of sequences per optimizer step", 2);
 
   mlir::mixle::PipelineOptions pipeline;
   pipeline.plan = options.parsedPlan.asText();
@@ -169,43 +172,65 @@ static int compile(CompileOptions &options) {
   return 0;
 }
 
+static int usage(std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return fail(message + " (see mixle-compile --help)", 2);
+}
+
 int main(int argc, char **argv) {
+  using namespace ::mixle::tools;
   CompileOptions options;
-  CLI::App app("Compiles a model, an estimator or a .mlir program for a parallel plan");
-  app.add_option("--model", options.model, "Hugging Face or mixle configuration: its JSON file, or the folder with config.json");
-  app.add_option("--estimator", options.estimator, "Estimator spec (JSON)");
-  app.add_option("input", options.input, "A program in the mixle dialect (.mlir)");
-  app.add_option("--plan", options.plan, "dp_replicate=2,tp=2,... or a JSON file");
-  app.add_option("--batch", options.batch,
-                 "Global sequences per optimizer step; of an estimator: rows at once");
-  app.add_option("--sequence", options.sequence, "Tokens of a sequence");
+  CLI::App app("Compiles a model, an estimator or a .mlir program for a parallel plan.\n"
+               "Exit status: 0, 1 for bad input, 2 for a bad command line.",
+               "mixle-compile");
+  addFile(app, "--model", options.model, "Hugging Face or mixle configuration: its JSON file, or "
+          "the folder with config.json");
+  addFile(app, "--estimator", options.estimator, "Estimator spec (JSON)");
+  addFile(app, "input", options.input, "A program in the mixle dialect (.mlir)");
+  app.add_option("--plan", options.plan,
+                 "dp_replicate=2,tp=2,... or a JSON file (default: dp_replicate=1)");
+  addInteger(app, "--batch", options.batch, 1,
+             "Global sequences per optimizer step; of an estimator: rows at once "
+             "(default of an estimator: 1024)", mostSize);
+  addInteger(app, "--sequence", options.sequence, 1,
+             "Tokens of a sequence (default: the most that the model takes)", mostSize);
   app.add_option("--optimizer", options.optimizer,
-                 "sgd|adam|adamw[,lr=..,weight_decay=..,decay=all,...]");
-  app.add_option("--max-grad-norm", options.maxGradNorm, "Clip the global gradient norm");
+                 "sgd|adam|adamw[,key=value,...]; keys: lr, weight_decay, "
+                 "decay=default|all, momentum (of sgd), beta1, beta2 and eps (of adam "
+                 "and adamw) (default: adamw)");
+  addReal(app, "--max-grad-norm", options.maxGradNorm,
+          "Clip the global gradient norm (default: no clipping)");
   app.add_option("--lr-schedule", options.schedule,
-                 "constant | linear,warmup=W,total=T | cosine,warmup=W,total=T[,min_ratio=R]");
-  app.add_option("--numerics", options.numerics, "reproducible | fast");
+                 "constant | linear,warmup=W,total=T | "
+                 "cosine,warmup=W,total=T[,min_ratio=R] (default: constant)");
+  app.add_option("--numerics", options.numerics,
+                 "reproducible | fast (default: reproducible)");
   app.add_option("--granules", options.granules, "tokens=64,tensor=8,...");
   app.add_option("--pipeline-schedule", options.pipelineSchedule,
-                 "gpipe | 1f1b | interleaved | zb-h1: the order in which stages work");
-  app.add_option("--pipeline-chunks", options.pipelineChunks,
-                 "Stages of a rank (virtual stages); interleaved: 2 if not given");
+                 "gpipe | 1f1b | interleaved | zb-h1: the order in which stages work "
+                 "(default: 1f1b)");
+  addInteger(app, "--pipeline-chunks", options.pipelineChunks, 1,
+             "Stages of a rank (default: 1; of interleaved: 2)", mostSize);
   app.add_option("--pipeline-split", options.pipelineSplit,
-                 "Scopes at which stages begin, e.g. h.2,h.5; else stages are balanced");
-  app.add_option("--precision", options.precision, "fp32 | fp64");
+                 "Scopes at which stages begin, e.g. h.2,h.5 (default: stages of "
+                 "balanced cost)");
+  app.add_option("--precision", options.precision,
+                 "fp32 | fp64 (default: fp32; estimators compute in fp64)");
   const CLI::Option *output =
-      app.add_option("-o,--output", options.output, "The program file to write");
+      addFile(app, "-o,--output", options.output, "The program file to write");
   app.add_option("--stop-after", options.stopAfter,
                  "Print the IR after graph, plan, dist or exec instead");
   app.add_option("--dump-to", options.dumpTo, "Folder for the IR after every phase");
-  app.add_option("--target", options.target, "native | x86-64-v3 | x86-64-v4");
+  app.add_option("--target", options.target,
+                 "native | x86-64-v3 | x86-64-v4 (default: native)");
+  if (rt::Status status = refuseEmptyValues(app, argc, argv); !status)
+    return usage(status.message());
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &help) {
     return app.exit(help);
   } catch (const CLI::ParseError &error) {
-    std::fprintf(stderr, "mixle-compile: error: %s\n", error.what());
-    return 2;
+    return usage(error.what());
   }
   for (const CLI::Option *option : app.get_options())
     if (option->count() > 0)

@@ -2,6 +2,7 @@
 
 #include "tools/mixle-run/Estimation.h"
 #include "runtime/base/Files.h"
+#include "runtime/base/KeyValues.h"
 #include "runtime/training/Agreement.h"
 #include "runtime/training/Estimation.h"
 #include "runtime/training/data/Receipt.h"
@@ -106,6 +107,7 @@ private:
 
   Status fit() {
     double previous = 0;
+    std::string digest;
     for (int64_t i = 1; i <= job.iterations() && !converged; ++i) {
       MIXLE_ASSIGN_OR_RETURN(
           int signal, job.interrupts->agree(communicator, session->world()));
@@ -120,10 +122,33 @@ private:
       // Every rank has the same numbers, so all of them stop together.
       converged = i > 1 && job.options.tolerance &&
                   std::fabs(mean - previous) <= *job.options.tolerance;
+      // Rows out of reach may come within it, unless nothing moves any more.
+      const bool stuck = std::isinf(mean) && last.digest.hex() == digest;
+      digest = last.digest.hex();
       previous = mean;
       show(mean);
+      if (stuck)
+        break;
     }
-    return Status::success();
+    return checkReach();
+  }
+
+  /// Parameters that give a row no density at all are no fit of the rows.
+  Status checkReach() {
+    if (std::isfinite(last.logLikelihood))
+      return Status::success();
+    // Every rank has the same number.
+    shared = true;
+    return Status::error(
+        "iteration " + std::to_string(last.iteration) +
+        ": the log-likelihood is " + numberText(last.logLikelihood) +
+        ", as no component gives some row a density above zero: it is too far "
+        "from every mean for the variances; " +
+        (job.options.weights.empty()
+             ? "set a larger regularization, drop such rows, or start "
+               "from others with --seed"
+             : "give --weights with means nearer to the rows or with larger "
+               "variances, or none, to start from the rows themselves"));
   }
 
   /// A line every tenth of the way, the last one too.

@@ -2,8 +2,8 @@
 
 #include "tools/mixle-run/Options.h"
 #include "runtime/base/KeyValues.h"
+#include "tools/CommandLine.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 namespace mixle::tools {
@@ -22,55 +22,6 @@ const std::vector<std::string> trainingOnly = {
     "--prompt", "--temperature", "--inject-failure"};
 const std::vector<std::string> estimationOnly = {
     "--data", "--row-weights", "--chunk-rows", "--iterations", "--tolerance"};
-
-/// Adds an option whose value is an integer of at least `least`. (CLI11's own
-/// conversion wraps and saturates.)
-template <typename Target>
-CLI::Option *addInteger(CLI::App &app, const std::string &name, Target &target,
-                        int64_t least, const std::string &description) {
-  return app
-      .add_option_function<std::string>(
-          name,
-          [name, &target, least](const std::string &text) {
-            runtime::Expected<int64_t> value =
-                runtime::parseInteger(text, name);
-            if (!value.ok())
-              throw CLI::ValidationError(value.status().message());
-            if (*value < least)
-              throw CLI::ValidationError(name + " " + text +
-                                         ": expected at least " +
-                                         std::to_string(least));
-            target = *value;
-          },
-          description)
-      ->type_name("N");
-}
-
-/// Adds an option whose value is a finite number of at least 0.
-template <typename Target>
-CLI::Option *addReal(CLI::App &app, const std::string &name, Target &target,
-                     const std::string &description) {
-  return app
-      .add_option_function<std::string>(
-          name,
-          [name, &target](const std::string &text) {
-            runtime::Expected<double> value = runtime::parseReal(text, name);
-            if (!value.ok())
-              throw CLI::ValidationError(value.status().message());
-            if (*value < 0)
-              throw CLI::ValidationError(name + " " + text +
-                                         ": expected at least 0");
-            target = *value;
-          },
-          description)
-      ->type_name("X");
-}
-
-/// Adds an option whose value is a path.
-CLI::Option *addFile(CLI::App &app, const std::string &name,
-                     std::string &target, const std::string &description) {
-  return app.add_option(name, target, description)->type_name("FILE");
-}
 
 void addOptions(CLI::App &app, RunOptions &o) {
   addFile(app, "program", o.program, "A program file of mixle-compile")
@@ -126,12 +77,15 @@ void addOptions(CLI::App &app, RunOptions &o) {
   group(addFile(app, "--row-weights", o.rowWeights,
                 "A weight for each row: .npy"),
         estimation);
-  group(addInteger(app, "--chunk-rows", o.chunkRows, 1, "Rows at once"),
+  group(addInteger(app, "--chunk-rows", o.chunkRows, 1,
+                   "Rows that are read at once (default: 16384)"),
         estimation);
-  group(addInteger(app, "--iterations", o.iterations, 1, "Most iterations"),
+  group(addInteger(app, "--iterations", o.iterations, 1,
+                   "Most iterations (default: 100)"),
         estimation);
   group(addReal(app, "--tolerance", o.tolerance,
-                "Stop when the log-likelihood gains less"),
+                "Stop when the mean log-likelihood of a row changes by no more "
+                "(default: all iterations are made)"),
         estimation);
 
   const std::string both = "Both";
@@ -237,6 +191,25 @@ Status parseInjection(RunOptions &o) {
   return Status::success();
 }
 
+/// What a run writes replaces nothing that it reads. (--save may replace
+/// --weights, which are read by then.)
+Status checkOutputs(const RunOptions &o) {
+  const std::string partial = o.receipts.empty() ? "" : o.receipts + ".partial";
+  const std::vector<NamedFile> inputs = {
+      {"the program", o.program},   {"--text", o.text},
+      {"--tokens", o.tokens},       {"--batches", o.batches},
+      {"--labels", o.labels},       {"--data", o.data},
+      {"--row-weights", o.rowWeights}};
+  const NamedFile weights = {"--weights", o.weights};
+  MIXLE_RETURN_IF_ERROR(refuseOverwriting({{"--receipts", o.receipts},
+                                           {"--receipts", partial}},
+                                          {weights}));
+  return refuseOverwriting({{"--save", o.save},
+                            {"--receipts", o.receipts},
+                            {"--receipts", partial}},
+                           inputs);
+}
+
 /// What options say about each other, whatever the program is.
 Status checkTogether(RunOptions &o) {
   MIXLE_RETURN_IF_ERROR(parseInjection(o));
@@ -260,9 +233,7 @@ Status checkTogether(RunOptions &o) {
       requireWith(o, "--prompt", o.has("--generate"), "--generate"));
   MIXLE_RETURN_IF_ERROR(
       requireWith(o, "--temperature", o.has("--generate"), "--generate"));
-  if (o.has("--save") && o.save == o.receipts)
-    return Status::error("--save and --receipts both name '" + o.save + "'");
-  return Status::success();
+  return checkOutputs(o);
 }
 
 Status checkTraining(const RunOptions &o) {
@@ -312,6 +283,10 @@ ParsedOptions parseOptions(int argc, char **argv) {
   addOptions(app, o);
   parsed.leave = true;
   parsed.status = 2;
+  if (Status status = refuseEmptyValues(app, argc, argv); !status.ok()) {
+    parsed.error = status.message() + " (see mixle-run --help)";
+    return parsed;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {

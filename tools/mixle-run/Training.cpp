@@ -299,6 +299,11 @@ Status prepare(Job &job, Ranks &ranks) {
     MIXLE_ASSIGN_OR_RETURN(job.data, TrainingData::open(options, *job.program));
     job.steps = options.steps.value_or(job.data->batchSteps());
   }
+  if (options.failure && options.failure->step > job.steps)
+    return Status::error("--inject-failure: step " +
+                         std::to_string(options.failure->step) +
+                         " is none of the run's " + std::to_string(job.steps) +
+                         " steps");
   if (!ranks.isFirst())
     return Status::success();
   if (!options.save.empty()) {

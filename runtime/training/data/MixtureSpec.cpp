@@ -1,6 +1,7 @@
 //===- MixtureSpec.cpp - A Gaussian mixture as users write it -------------===//
 
 #include "runtime/training/data/MixtureSpec.h"
+#include "runtime/base/KeyValues.h"
 
 #include <cmath>
 #include <set>
@@ -218,12 +219,12 @@ Status checkWeights(const std::vector<double> &weights, int64_t components) {
   for (size_t k = 0; k < weights.size(); ++k) {
     if (!std::isfinite(weights[k]) || weights[k] < 0)
       return Status::error("the weight of component " + std::to_string(k) +
-                           " is " + std::to_string(weights[k]) +
+                           " is " + numberText(weights[k]) +
                            "; expected a finite number >= 0");
     sum += weights[k];
   }
   if (!(std::fabs(sum - 1) <= 1e-6))
-    return Status::error("the weights sum to " + std::to_string(sum) +
+    return Status::error("the weights sum to " + numberText(sum) +
                          "; expected 1");
   return Status::success();
 }
@@ -268,6 +269,11 @@ Expected<MixtureSpec> MixtureSpec::parse(const Json &json,
   MIXLE_RETURN_IF_ERROR(readPriors(reader, what, spec));
   MIXLE_ASSIGN_OR_RETURN(spec.rules.fixedWeights,
                          reader.list("fixed_weights", spec.components));
+  if (!spec.rules.fixedWeights.empty() && spec.rules.weightCount > 0)
+    return Status::error(what + ": pseudo_count" +
+                         (reader.find("pseudo_count")->is_object() ? ".weights" : "") +
+                         " has no effect with fixed_weights, which are not "
+                         "estimated; leave one of them out");
   if (!spec.rules.fixedWeights.empty())
     MIXLE_RETURN_IF_ERROR(checkWeights(spec.rules.fixedWeights, spec.components)
                               .withContext(what + ": fixed_weights"));

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -81,6 +82,33 @@ void ReceiptWriter::swap(ReceiptWriter &other) {
   std::swap(failure, other.failure);
 }
 
+/// An empty file of this name that no other writer has open; -1 with errno set,
+/// EWOULDBLOCK where one has. A dead run's lock died with it.
+static int openLocked(const std::string &path) {
+  while (true) {
+    int descriptor =
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0)
+      return -1;
+    struct stat held, named;
+    // File systems without locks (ENOLCK, EOPNOTSUPP) cannot tell.
+    bool taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 &&
+                 errno == EWOULDBLOCK;
+    bool same = !taken && ::fstat(descriptor, &held) == 0 &&
+                ::stat(path.c_str(), &named) == 0 &&
+                held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+    if (same && ::ftruncate(descriptor, 0) == 0)
+      return descriptor;
+    int code = taken ? EWOULDBLOCK : errno;
+    ::close(descriptor);
+    errno = code;
+    // A run that ended meanwhile gave the file its final name: there is a new
+    // one to make.
+    if (taken || same)
+      return -1;
+  }
+}
+
 Expected<ReceiptWriter> ReceiptWriter::open(const std::string &path) {
   ReceiptWriter writer;
   writer.name = path;
@@ -92,8 +120,13 @@ Expected<ReceiptWriter> ReceiptWriter::open(const std::string &path) {
     writer.descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
     writer.partial = path + ".partial";
-    writer.descriptor = ::open(writer.partial.c_str(),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    writer.descriptor = openLocked(writer.partial);
+    if (writer.descriptor < 0 && errno == EWOULDBLOCK) {
+      const std::string held = std::move(writer.partial);
+      writer.partial.clear();
+      return Status::error("cannot write '" + path + "': another run is writing '" +
+                           held + "'; give each run a file of its own");
+    }
   }
   if (writer.descriptor < 0)
     return Status::error(describeFailure("write", path, errno));
@@ -135,24 +168,27 @@ Status ReceiptWriter::close() {
     return Status::error("cannot write '" + name + "': it is closed");
   if (!partial.empty() && ::fsync(descriptor) != 0)
     return fail(errno);
-  int closing = descriptor;
-  descriptor = -1;
-  if (::close(closing) != 0 ||
-      (!partial.empty() && ::rename(partial.c_str(), name.c_str()) != 0)) {
+  // Renamed while the lock is held, or another run could begin in between.
+  if (!partial.empty() && ::rename(partial.c_str(), name.c_str()) != 0) {
     failure = Status::error(describeFailure("write", name, errno));
     abandon();
     return failure;
   }
   partial.clear();
-  return Status::success();
+  int closing = descriptor;
+  descriptor = -1;
+  if (::close(closing) != 0)
+    failure = Status::error(describeFailure("write", name, errno));
+  return failure;
 }
 
 void ReceiptWriter::abandon() {
+  // Before the lock goes: the name may be another run's then.
+  if (descriptor >= 0 && !partial.empty() && count == 0)
+    ::unlink(partial.c_str());
   if (descriptor >= 0)
     ::close(descriptor);
   descriptor = -1;
-  if (!partial.empty() && count == 0)
-    ::unlink(partial.c_str());
   partial.clear();
 }
 

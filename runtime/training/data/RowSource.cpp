@@ -1,6 +1,7 @@
 //===- RowSource.cpp - Rows that an estimator is fitted to ----------------===//
 
 #include "runtime/training/data/RowSource.h"
+#include "runtime/base/KeyValues.h"
 #include "runtime/base/Npy.h"
 #include "runtime/base/Table.h"
 
@@ -69,7 +70,7 @@ Status checkFiniteRows(const RowSource &source, int64_t chunkRows) {
       return Status::error(
           source.name() + ": row " + std::to_string(first + cell->row) +
           ", column " + std::to_string(cell->column) + " (from 0) is " +
-          std::to_string(chunk[cell->row * width + cell->column]) +
+          numberText(chunk[cell->row * width + cell->column]) +
           "; estimators take finite numbers only, so drop or fill such rows");
   }
   return Status::success();
@@ -118,7 +119,7 @@ Status checkRowWeights(const std::vector<double> &weights, int64_t rows,
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!std::isfinite(weights[i]) || weights[i] < 0)
       return Status::error(what + ": the weight of row " + std::to_string(i) +
-                           " (from 0) is " + std::to_string(weights[i]) +
+                           " (from 0) is " + numberText(weights[i]) +
                            "; expected a finite number >= 0");
     positive |= weights[i] > 0;
   }

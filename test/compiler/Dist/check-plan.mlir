@@ -11,7 +11,7 @@
 
 // CHECK: dist.mesh @mesh ["dp_replicate", "dp_shard", "tp", "pp", "cp"] sizes = [3, 1, 2, 1, 1]
 // AXIS: cpu does not execute requested parallel axes: cp
-// GRANULE: tp=8 cuts inside a granule of 'vocabulary' (10 in 4 granules of 3){{.*}} or use tp = 1, 2, 3, 4
+// GRANULE: tp=8 cuts inside a granule of 'vocabulary' (10 in 4 granules of 3){{.*}}--granules vocabulary=N with N at least 8, or use tp = 1, 2, 3, 4
 // FEWER: tp=11 is more than the 10 of 'vocabulary', of which every rank needs one; use tp = 1, 2, 3, 4
 // ZERO: tp=0: tp must be an exact positive integer
 // NEGATIVE: tp=-1: tp must be an exact positive integer

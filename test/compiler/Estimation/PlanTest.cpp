@@ -206,7 +206,7 @@ TEST(PlanErrors, PlansThatAnEstimatorCannotHave) {
   ASSERT_FALSE(cut.ok());
   EXPECT_NE(std::string::npos,
             cut.status().message().find(
-                "--granules components=N with N a multiple of 3, or use tp = 1, 2"))
+                "--granules components=N with N at least 3, or use tp = 1, 2"))
       << cut.status().message();
   settings.components = 3;
   EXPECT_TRUE(compileEstimator(spec, settings).ok());

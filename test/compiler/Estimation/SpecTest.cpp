@@ -22,17 +22,25 @@ TEST(MixtureSpec, DefaultsAndRoundTrip) {
       "regularization": {"kind": "mixle"},
       "pseudo_count": {"weights": 1, "means": 2, "covariances": 3},
       "prior_statistics": {"weights": [0.25, 0.75], "means": [1, 2],
-                           "covariances": [[2, 1], [1, 2]]},
-      "fixed_weights": [0.5, 0.5]})";
+                           "covariances": [[2, 1], [1, 2]]}})";
   auto full = MixtureSpec::parseText(all, "spec");
   ASSERT_TRUE(full.ok()) << full.status().message();
   auto again = MixtureSpec::parseText(full->asText(), "spec");
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(full->asText(), again->asText());
   EXPECT_EQ((std::vector<double>{2, 1, 1, 2}), again->rules.priorCovariance);
-  EXPECT_EQ((std::vector<double>{0.5, 0.5}), again->rules.fixedWeights);
+  EXPECT_EQ((std::vector<double>{0.25, 0.75}), again->rules.priorWeights);
   EXPECT_FALSE(again->rules.regularization.has_value());
   EXPECT_EQ(3.0, again->rules.covarianceCount);
+
+  auto fixed = MixtureSpec::parseText(
+      R"({"family": "gaussian_mixture", "dim": 1, "components": 2,
+          "fixed_weights": [0.5, 0.5], "pseudo_count": {"means": 1},
+          "prior_statistics": {"means": [1]}})", "spec");
+  ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+  again = MixtureSpec::parseText(fixed->asText(), "spec");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ((std::vector<double>{0.5, 0.5}), again->rules.fixedWeights);
 }
 
 struct BadSpec {
@@ -89,6 +97,12 @@ TEST(MixtureSpec, EveryMistakeIsNamed) {
       {R"({"family": "gaussian_mixture", "dim": 1, "components": 2,
            "fixed_weights": [1.5, -0.5]})",
        "component 1 is -0.5"},
+      {R"({"family": "gaussian_mixture", "dim": 1, "components": 2,
+           "fixed_weights": [0.5, 0.5], "pseudo_count": 3})",
+       "pseudo_count has no effect with fixed_weights"},
+      {R"({"family": "gaussian_mixture", "dim": 1, "components": 2,
+           "fixed_weights": [0.5, 0.5], "pseudo_count": {"weights": 3}})",
+       "pseudo_count.weights has no effect with fixed_weights"},
       {R"({"family": "gaussian_mixture", "dim": 1, "dim": 2, "components": 2})",
        "dim"},
   };

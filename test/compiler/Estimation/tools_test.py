@@ -165,6 +165,43 @@ class Estimators(unittest.TestCase):
                     "--data", "same.csv", "--save", "singular.safetensors")
         self.assertFalse(os.path.exists("singular.safetensors"))
 
+    def test_rows_that_no_component_reaches(self):
+        with open("pair.json", "w") as file:
+            json.dump({**SPEC, "dim": 1, "components": 2}, file)
+        subprocess.run([COMPILE, "--estimator", "pair.json", "--plan", "tp=2", "-o",
+                        "pair.fbs"], check=True)
+        with open("line.csv", "w") as file:
+            file.writelines(f"{row}\n" for row in (1, 2, 3, 100))
+        self.fit("pair.fbs", "--data", "line.csv", "--iterations", "1", "--save",
+                 "pair.safetensors")
+        with open("pair.safetensors", "rb") as file:
+            data = file.read()
+        start = 8 + struct.unpack("<Q", data[:8])[0]
+        header = json.loads(data[8:start])
+
+        def put(means):
+            begin = start + header["means"]["data_offsets"][0]
+            with open("far.safetensors", "wb") as file:
+                file.write(data[:begin] + struct.pack("<2d", *means) + data[begin + 16:])
+
+        # Far, but with a density that has a logarithm.
+        put([1e4, 2e4])
+        self.assertNotIn("inf", self.fit("pair.fbs", "--data", "line.csv", "--iterations", "1",
+                                         "--weights", "far.safetensors")["log_likelihood"])
+        put([1e200, -1e200])
+        self.refuse("the log-likelihood is -inf, as no component gives some row a density above "
+                    "zero", "pair.fbs", "--data", "line.csv", "--weights", "far.safetensors",
+                    "--save", "unsaved.safetensors", "--receipts", "unsaved.jsonl")
+        self.assertEqual([name for name in os.listdir() if name.startswith("unsaved")],
+                         ["unsaved.jsonl.partial"])
+
+    def test_huge_numbers_are_short_in_messages(self):
+        npy("huge.npy", (178,), [1e300] * 178)
+        self.refuse("row weights up to 1e+300 are too large", "one.fbs", "--data", "wine.csv",
+                    "--row-weights", "huge.npy")
+        npy("far.npy", (2, 13), [1e300] * 13 + [-1e300] * 13)
+        self.refuse("has values up to 2e+300 apart", "one.fbs", "--data", "far.npy")
+
     def test_options_that_do_nothing_are_refused(self):
         fit = ["one.fbs", "--data", "wine.csv"]
         for option in (["--text", "x"], ["--tokens", "x"], ["--batches", "x"], ["--evaluate"],

@@ -6,6 +6,7 @@
 #include "test/runtime/base/TestFiles.h"
 
 #include <csignal>
+#include <filesystem>
 #include <limits>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -195,6 +196,29 @@ TEST(ReceiptWriter, AbandonedWithoutALineLeavesNothing) {
   }
   EXPECT_TRUE(isRegularFile(folder / "r.partial"));
   EXPECT_EQ(folder.count(), 1u);
+}
+
+TEST(ReceiptWriter, TwoRunsDoNotWriteOneFile) {
+  Folder folder;
+  {
+    auto first = ReceiptWriter::open(folder / "r");
+    ASSERT_TRUE(first.ok());
+    ASSERT_TRUE(first->write(Json::object({{"run", 1}})).ok());
+    auto second = ReceiptWriter::open(folder / "r");
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.status().message(),
+              "cannot write '" + (folder / "r") + "': another run is writing '" +
+                  (folder / "r.partial") + "'; give each run a file of its own");
+    EXPECT_EQ(folder.get("r.partial"), "{\"run\":1}\n");
+  }
+  // What a dead run left is no obstacle.
+  EXPECT_TRUE(std::filesystem::exists(folder / "r.partial"));
+  auto third = ReceiptWriter::open(folder / "r");
+  ASSERT_TRUE(third.ok()) << third.status().message();
+  EXPECT_EQ(folder.get("r.partial"), "");
+  ASSERT_TRUE(third->write(Json::object({{"run", 3}})).ok());
+  ASSERT_TRUE(third->close().ok());
+  EXPECT_EQ(folder.get("r"), "{\"run\":3}\n");
 }
 
 TEST(ReceiptWriter, AFullDiskKeepsTheLastWholeLine) {

@@ -198,6 +198,42 @@ TEST_F(Errors, Outputs) {
   EXPECT_TRUE(full.says("cannot write to the standard output")) << full.err;
 }
 
+TEST_F(Errors, OutputsThatWouldReplaceInputs) {
+  const std::string kept = folder.get("text");
+  std::filesystem::create_symlink(text, folder / "link");
+  for (const std::string &name :
+       {text, folder / "link", folder.path + "/./text"}) {
+    expectError(training + "--save " + name, 2, "--save and --text both name '" + name);
+    expectError(training + "--receipts " + name, 2, "--receipts and --text both name");
+  }
+  expectError(training + "--save " + program, 2, "--save and the program both name");
+  put("r.partial", "abc");
+  expectError(program + " -q --steps 2 --text " + (folder / "r.partial") +
+                  " --receipts " + (folder / "r"),
+              2, "--receipts and --text both name");
+  for (const char *option : {"--tokens ", "--batches "})
+    expectError(program + " -q --steps 2 " + option + text + " --save " + text, 2,
+                std::string("--save and ") + option + "both name");
+  expectError(program + " -q --batches b --labels " + text + " --save " + text, 2,
+              "--save and --labels both name");
+  for (const char *option : {"--data ", "--row-weights "})
+    expectError(program + " " + option + text + " --save " + text, 2,
+                std::string("--save and ") + option + "both name");
+  expectError(training + "--weights " + text + " --receipts " + text, 2,
+              "--receipts and --weights both name");
+  expectError(training + "--save " + folder.path + "/./x --receipts " + (folder / "x"),
+              2, "--save and --receipts both name");
+  EXPECT_EQ(folder.get("text"), kept);
+}
+
+TEST_F(Errors, EmptyValues) {
+  expectError(training + "--save ''", 2, "--save: its value is empty");
+  expectError(training + "--save=", 2, "--save: its value is empty");
+  expectError(program + " --text '' --steps 1", 2, "--text: its value is empty");
+  expectError(training + "--seed ''", 2, "--seed: its value is empty");
+  expectError("''", 2, "an argument is empty");
+}
+
 TEST_F(Errors, Generation) {
   expectError(
       putProgram(folder, "wide", "dp_replicate=1", SessionSizes{600, 4, 4}) +
@@ -213,6 +249,8 @@ TEST_F(Errors, Injection) {
               "kind 'melt'");
   expectError(training + "--inject-failure rank=2,step=1,kind=error", 2,
               "rank 2 is none of the program's 2 ranks");
+  expectError(training + "--inject-failure rank=1,step=3,kind=error", 1,
+              "step 3 is none of the run's 2 steps");
   expectError(training + "--inject-failure rank=1,step=1,kind=kill", 1,
               "needs ranks that are processes");
   expectError(program + " --text " + text +
