@@ -21,16 +21,17 @@ Expected<WeightMap> readIndex(const std::string &path) {
   MIXLE_ASSIGN_OR_RETURN(Json index, parseJson(text, path));
   auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (!index.is_object() || map == index.end() || !map->is_object())
-    return Status::error(path + ": expected an object with a \"weight_map\" from "
-                                "tensors to the files that they are in");
+    return Status::error(path +
+                         ": expected an object with a \"weight_map\" from "
+                         "tensors to the files that they are in");
   WeightMap result;
   for (const auto &item : map->items()) {
     std::string file =
         item.value().is_string() ? item.value().get<std::string>() : "";
     // A file beside the index, wherever a stranger's index would like it to be.
     if (file.empty() || file.find('/') != std::string::npos || file[0] == '.')
-      return Status::error(path + ": tensor '" + item.key() + "' is said to be in " +
-                           item.value().dump() +
+      return Status::error(path + ": tensor '" + item.key() +
+                           "' is said to be in " + item.value().dump() +
                            "; expected the name of a file beside the index");
     result[item.key()] = file;
   }
@@ -59,7 +60,8 @@ Expected<WeightFiles> WeightFiles::open(const std::string &path) {
       number = result.files.size();
       MIXLE_ASSIGN_OR_RETURN(
           SafetensorsFile shard,
-          SafetensorsFile::open((fs::path(file).parent_path() / name).string()));
+          SafetensorsFile::open(
+              (fs::path(file).parent_path() / name).string()));
       result.files.push_back(std::move(shard));
     }
     for (const auto &[tensor, name] : index)
@@ -79,8 +81,9 @@ Expected<WeightFiles> WeightFiles::open(const std::string &path) {
                              first->second->path() + "' and '" + shard.path() +
                              "'");
       if (!index.empty() && index.count(tensor.name) == 0)
-        return Status::error("tensor '" + tensor.name + "' of '" + shard.path() +
-                             "' is not in the index '" + file + "'");
+        return Status::error("tensor '" + tensor.name + "' of '" +
+                             shard.path() + "' is not in the index '" + file +
+                             "'");
       result.views.push_back(&tensor);
     }
   return result;

@@ -1,4 +1,5 @@
-//===- WeightFiles.h - A model's tensors, in one file or several -*- C++ -*-===//
+//===- WeightFiles.h - A model's tensors, in one file or several -*- C++
+//-*-===//
 //
 // Large models come in several safetensors files, with a
 // `model.safetensors.index.json` that says which tensor is in which. Read so,
@@ -24,8 +25,8 @@ public:
   /// whose files stand beside it; or a folder with
   /// `model.safetensors.index.json` or else `model.safetensors`. Errors: what
   /// SafetensorsFile says; an index that is no JSON object with a `weight_map`
-  /// from names to file names without a folder; a tensor that is not in the file
-  /// that the index names, stands in a file without being in the index, or
+  /// from names to file names without a folder; a tensor that is not in the
+  /// file that the index names, stands in a file without being in the index, or
   /// stands in two files.
   static Expected<WeightFiles> open(const std::string &path);
 

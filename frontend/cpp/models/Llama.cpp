@@ -45,24 +45,25 @@ int64_t sizeOf(ConfigReader &reader, StringRef key, int64_t fallback,
 }
 
 void readHeads(ConfigReader &reader, LlamaConfig &config) {
-  config.heads = reader.positive("num_attention_heads", config.heads, kMaximumSize);
+  config.heads =
+      reader.positive("num_attention_heads", config.heads, kMaximumSize);
   bool given = reader.has("num_key_value_heads");
   bool byHeads = config.type == "llama" || given;
   config.kvHeads = sizeOf(reader, "num_key_value_heads",
                           byHeads ? config.heads : config.kvHeads);
   if (config.heads % config.kvHeads != 0)
-    reader.failPlain("num_attention_heads = " + Twine(config.heads) +
-                     " does not divide by num_key_value_heads = " +
-                     Twine(config.kvHeads) +
-                     ": every key/value head serves as many query heads");
+    reader.failPlain(
+        "num_attention_heads = " + Twine(config.heads) +
+        " does not divide by num_key_value_heads = " + Twine(config.kvHeads) +
+        ": every key/value head serves as many query heads");
   if (config.type == "qwen3" && !reader.has("head_dim"))
     config.headDim = 128;
   else if (reader.isNullOrAbsent("head_dim")) {
     if (config.width % config.heads != 0)
-      reader.failPlain("hidden_size = " + Twine(config.width) +
-                       " does not divide by num_attention_heads = " +
-                       Twine(config.heads) +
-                       ": give head_dim, the columns of a head");
+      reader.failPlain(
+          "hidden_size = " + Twine(config.width) +
+          " does not divide by num_attention_heads = " + Twine(config.heads) +
+          ": give head_dim, the columns of a head");
     config.headDim = config.width / config.heads;
   } else {
     config.headDim = reader.positive("head_dim", std::nullopt, kMaximumSize);
@@ -81,12 +82,14 @@ void readWindow(ConfigReader &reader, LlamaConfig &config) {
     if (!reader.has("sliding_window"))
       config.window = 4096;
     else if (!reader.isNullOrAbsent("sliding_window"))
-      config.window = reader.positive("sliding_window", std::nullopt, kMaximumSize);
+      config.window =
+          reader.positive("sliding_window", std::nullopt, kMaximumSize);
     return;
   }
   bool used = reader.boolean("use_sliding_window", false);
   int64_t window = sizeOf(reader, "sliding_window", used ? 4096 : 1);
-  bool off = reader.has("sliding_window") && reader.isNullOrAbsent("sliding_window");
+  bool off =
+      reader.has("sliding_window") && reader.isNullOrAbsent("sliding_window");
   int64_t full = 28;
   if (!reader.isNullOrAbsent("max_window_layers"))
     full = reader.integer("max_window_layers", 0, kMaximumSize);
@@ -105,8 +108,9 @@ void readWindow(ConfigReader &reader, LlamaConfig &config) {
       sliding |= type == "sliding_attention";
     }
     if (sliding && (!used || off))
-      reader.fail("layer_types", "has sliding_attention, but there is no window "
-                                 "(use_sliding_window, sliding_window)");
+      reader.fail("layer_types",
+                  "has sliding_attention, but there is no window "
+                  "(use_sliding_window, sliding_window)");
   }
   if (used && !off && sliding)
     config.window = window;
@@ -119,15 +123,18 @@ LlamaConfig readLlamaConfig(ConfigReader &reader, const std::string &type) {
   config.vocabularySize =
       reader.positive("vocab_size", config.vocabularySize, kMaximumSize);
   config.width = reader.positive("hidden_size", config.width, kMaximumSize);
-  config.hidden = reader.positive("intermediate_size", config.hidden, kMaximumSize);
-  config.blocks = reader.positive("num_hidden_layers", config.blocks, kMaximumBlocks);
+  config.hidden =
+      reader.positive("intermediate_size", config.hidden, kMaximumSize);
+  config.blocks =
+      reader.positive("num_hidden_layers", config.blocks, kMaximumBlocks);
   readHeads(reader, config);
-  config.positions =
-      reader.positive("max_position_embeddings", config.positions, kMaximumSize);
+  config.positions = reader.positive("max_position_embeddings",
+                                     config.positions, kMaximumSize);
   readWindow(reader, config);
   config.activation = reader.string("hidden_act", config.activation);
   if (config.activation != "silu" && config.activation != "gelu" &&
-      config.activation != "gelu_new" && config.activation != "gelu_pytorch_tanh")
+      config.activation != "gelu_new" &&
+      config.activation != "gelu_pytorch_tanh")
     reader.fail("hidden_act", "is not executed; known are silu, gelu, gelu_new "
                               "and gelu_pytorch_tanh");
   config.epsilon = reader.nonNegative("rms_norm_eps", config.epsilon);
@@ -169,16 +176,17 @@ LlamaConfig readLlamaConfig(ConfigReader &reader, const std::string &type) {
 namespace {
 
 /// The parameters of one block, in views. With D the width, G groups of g query
-/// heads of Dh columns, F the hidden width; biases and head norms may be absent.
+/// heads of Dh columns, F the hidden width; biases and head norms may be
+/// absent.
 struct Block {
   std::string scope;
-  Tensor inputNorm, outputNorm;            ///< [D]
-  Tensor query, key, value;                ///< [G,g,Dh,D], twice [G,1,Dh,D]
-  Tensor queryBias, keyBias, valueBias;    ///< [G,g,Dh], twice [G,1,Dh]
-  Tensor queryNorm, keyNorm;               ///< [Dh]
-  Tensor output, outputBias;               ///< [D,G,g,Dh], [D]
-  Tensor gate, up, down;                   ///< twice [1,F,D], [D,F]
-  Tensor gateBias, upBias, downBias;       ///< twice [1,F], [D]
+  Tensor inputNorm, outputNorm;         ///< [D]
+  Tensor query, key, value;             ///< [G,g,Dh,D], twice [G,1,Dh,D]
+  Tensor queryBias, keyBias, valueBias; ///< [G,g,Dh], twice [G,1,Dh]
+  Tensor queryNorm, keyNorm;            ///< [Dh]
+  Tensor output, outputBias;            ///< [D,G,g,Dh], [D]
+  Tensor gate, up, down;                ///< twice [1,F,D], [D,F]
+  Tensor gateBias, upBias, downBias;    ///< twice [1,F], [D]
 };
 
 struct Model {
@@ -226,8 +234,10 @@ Block Declarer::block(int64_t index) {
   auto project = [&](const char *name, int64_t heads, Tensor &w, Tensor &b) {
     const std::string full = attention + name;
     const int64_t rows = groups * heads * dh;
-    w = weight(full, {groups, heads, dh, d}, {"kv_heads", "", "", ""}, {rows, d});
-    b = bias(config.qkvBias, full, {groups, heads, dh}, {"kv_heads", "", ""}, rows);
+    w = weight(full, {groups, heads, dh, d}, {"kv_heads", "", "", ""},
+               {rows, d});
+    b = bias(config.qkvBias, full, {groups, heads, dh}, {"kv_heads", "", ""},
+             rows);
   };
   project("q_proj", g, block.query, block.queryBias);
   project("k_proj", 1, block.key, block.keyBias);
@@ -241,7 +251,8 @@ Block Declarer::block(int64_t index) {
   }
   block.outputNorm = norm(prefix + "post_attention_layernorm", d);
   block.gate = weight(mlp + "gate_proj", {1, f, d}, {"", "ffn", ""}, {f, d});
-  block.gateBias = bias(config.mlpBias, mlp + "gate_proj", {1, f}, {"", "ffn"}, f);
+  block.gateBias =
+      bias(config.mlpBias, mlp + "gate_proj", {1, f}, {"", "ffn"}, f);
   block.up = weight(mlp + "up_proj", {1, f, d}, {"", "ffn", ""}, {f, d});
   block.upBias = bias(config.mlpBias, mlp + "up_proj", {1, f}, {"", "ffn"}, f);
   block.down = weight(mlp + "down_proj", {d, f}, {"", "ffn"}, {d, f});
@@ -286,8 +297,8 @@ struct Forward {
 Tensor Forward::attention(const Block &block, Tensor input) {
   const int64_t g = config.heads / config.kvHeads;
   // [rows, T, D] -> [rows, T, G, g + 2, Dh]
-  Tensor qkv = matmulTransposed(
-      input, concat({block.query, block.key, block.value}, 1));
+  Tensor qkv =
+      matmulTransposed(input, concat({block.query, block.key, block.value}, 1));
   if (block.queryBias)
     qkv = qkv + concat({block.queryBias, block.keyBias, block.valueBias}, 1);
   if (block.queryNorm)
@@ -321,18 +332,20 @@ Tensor Forward::mlp(const Block &block, Tensor input) {
 Tensor logitsOf(const LlamaConfig &config, const Model &model, Tensor tokens) {
   Graph &graph = tokens.graph();
   Tensor hidden = embedding(model.embedding, tokens, config.padding);
-  Forward forward{config, rotaryTables(graph, tokens.dim(1),
-                                       ropeFrequencies(config.rope, config.headDim),
-                                       config.rope.attentionFactor)};
+  Forward forward{config,
+                  rotaryTables(graph, tokens.dim(1),
+                               ropeFrequencies(config.rope, config.headDim),
+                               config.rope.attentionFactor)};
   for (const Block &block : model.blocks) {
     Graph::Scope scope(graph, block.scope);
     {
       Graph::Scope inner(graph, "self_attn");
-      hidden = hidden + forward.attention(
-                            block, forward.norm(hidden, block.inputNorm));
+      hidden = hidden +
+               forward.attention(block, forward.norm(hidden, block.inputNorm));
     }
     Graph::Scope inner(graph, "mlp");
-    hidden = hidden + forward.mlp(block, forward.norm(hidden, block.outputNorm));
+    hidden =
+        hidden + forward.mlp(block, forward.norm(hidden, block.outputNorm));
   }
   Graph::Scope scope(graph, "lm_head");
   return matmulTransposed(forward.norm(hidden, model.norm), model.head);
@@ -346,15 +359,17 @@ void buildLlama(Graph &graph, const LlamaConfig &config,
       checkedSequence(sequence, config.positions, "max_position_embeddings");
   if (config.window && length > *config.window)
     throw FrontendError(
-        ("sequence " + Twine(length) + " is longer than sliding_window = " +
-         Twine(*config.window) +
+        ("sequence " + Twine(length) +
+         " is longer than sliding_window = " + Twine(*config.window) +
          ", which would hide keys: sliding windows are not executed yet; use "
-         "sequences of at most " + Twine(*config.window))
+         "sequences of at most " +
+         Twine(*config.window))
             .str());
   graph.config("model_type", config.type);
   Model model = Declarer{graph, config}.model();
-  buildLanguageEntries(graph, length, config.vocabularySize,
-                       [&](Tensor tokens) { return logitsOf(config, model, tokens); });
+  buildLanguageEntries(
+      graph, length, config.vocabularySize,
+      [&](Tensor tokens) { return logitsOf(config, model, tokens); });
 }
 
 } // namespace mixle::frontend

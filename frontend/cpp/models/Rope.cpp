@@ -49,8 +49,7 @@ void readYarn(ConfigReader &reader, RopeConfig &config) {
                         ? true
                         : reader.boolean("truncate", true);
   auto scaleOf = [&](double m) {
-    return config.factor <= 1 ? 1.0
-                              : 0.1 * m * math::log(config.factor) + 1.0;
+    return config.factor <= 1 ? 1.0 : 0.1 * m * math::log(config.factor) + 1.0;
   };
   double m = orDefault("mscale", 0), all = orDefault("mscale_all_dim", 0);
   double inferred = m != 0 && all != 0 ? scaleOf(m) / scaleOf(all) : scaleOf(1);
@@ -161,7 +160,8 @@ RopeConfig readRope(ConfigReader &reader, int64_t positions) {
   if (!older && !newer)
     return config;
   double theta = config.theta;
-  ConfigReader scaling = reader.object(older ? "rope_scaling" : "rope_parameters");
+  ConfigReader scaling =
+      reader.object(older ? "rope_scaling" : "rope_parameters");
   readScaling(scaling, config, positions);
   if (outside && config.theta != theta)
     scaling.fail("rope_theta", "is not the rope_theta beside it, " +

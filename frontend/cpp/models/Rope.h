@@ -23,11 +23,11 @@ struct RopeConfig {
   std::string type = "default"; ///< default, linear, dynamic, llama3 or yarn
   double theta = 10000;
   double factor = 1;
-  double lowFrequency = 1, highFrequency = 4;  ///< llama3
-  double betaFast = 32, betaSlow = 1;          ///< yarn
-  double attentionFactor = 1;                  ///< yarn: on cosine and sine
-  bool truncate = true;                        ///< yarn
-  int64_t originalPositions = 0;               ///< llama3, yarn
+  double lowFrequency = 1, highFrequency = 4; ///< llama3
+  double betaFast = 32, betaSlow = 1;         ///< yarn
+  double attentionFactor = 1;                 ///< yarn: on cosine and sine
+  bool truncate = true;                       ///< yarn
+  int64_t originalPositions = 0;              ///< llama3, yarn
 };
 
 /// Reads rope_theta with rope_scaling (older files) or rope_parameters
