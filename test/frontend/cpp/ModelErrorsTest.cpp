@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include <fstream>
+#include <vector>
 
 using namespace mixle::frontend;
 
@@ -22,7 +23,7 @@ std::string errorOf(const std::string &config,
 }
 
 void expectParts(const std::string &message,
-                 std::initializer_list<const char *> parts) {
+                 const std::vector<const char *> &parts) {
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   for (const char *part : parts)
     EXPECT_NE(message.find(part), std::string::npos)
@@ -175,7 +176,7 @@ TEST(ModelErrors, LlamaSizes) {
 }
 
 TEST(ModelErrors, LlamaKeysThatWouldChangeTheModel) {
-  const std::pair<const char *, std::initializer_list<const char *>> cases[] = {
+  const std::pair<const char *, std::vector<const char *>> cases[] = {
       {R"("hidden_act": "relu2")", {"hidden_act = \"relu2\"", "silu"}},
       {R"("attention_dropout": 0.1)", {"attention_dropout = 0.1", "dropout"}},
       {R"("pretraining_tp": 2)", {"pretraining_tp = 2", "1"}},
