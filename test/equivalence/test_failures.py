@@ -90,6 +90,33 @@ def test_plans_that_are_refused_b101(folder, model, plan, says):
     assert not list(folder.glob("refused*"))
 
 
+@pytest.mark.parametrize("options, says", [
+    (["--plan", "pp=2", "--pipeline-schedule", "2f2b"],
+     r"--pipeline-schedule: unknown schedule '2f2b'; known are gpipe, 1f1b, interleaved and zb-h1$"),
+    (["--plan", "pp=2", "--pipeline-schedule", "interleaved", "--pipeline-chunks", "1"],
+     r"interleaved works on several chunks a rank: give --pipeline-chunks 2"),
+    (["--plan", "pp=2", "--pipeline-chunks", "65"], r"--pipeline-chunks 65 must be from 1 to 64$"),
+    (["--pipeline-schedule", "gpipe"], r"--pipeline-schedule has no effect .* pp = 1"),
+    (["--plan", "tp=2", "--pipeline-chunks", "2"], r"--pipeline-chunks has no effect .* pp = 1"),
+    (["--pipeline-split", "h.1"], r"--pipeline-split has no effect .* pp = 1"),
+    (["--plan", "pp=2", "--pipeline-split", "nowhere"],
+     r"pipeline_split 'nowhere': no stage can begin at 'nowhere'; name scopes of the model in order"),
+    (["--plan", "pp=2", "--pipeline-split", "h.0,h.1"],
+     r"pipeline_split 'h.0,h.1' names 2 stages after the first; 2 stages need 1$"),
+    (["--plan", "pp=40"], r"pp = 40 .* needs 40 stages, but the model can be cut into \d+ at most"),
+])
+def test_pipelines_that_are_refused(folder, model, options, says):
+    output = folder / "refused.fbs"
+    refused("mixle-compile", "--model", model, "--batch", 8, *options, "-o", output, says=says)
+    assert not list(folder.glob("refused*"))
+
+
+def test_an_estimator_has_no_stages(folder):
+    spec = write_json(folder / "stages.json", ESTIMATOR)
+    refused("mixle-compile", "--estimator", spec, "--plan", "pp=2", "-o", folder / "refused.fbs",
+            says=r"an estimator has no stages, but the plan has pp = 2; use pp=1")
+
+
 @pytest.mark.parametrize("content, says", [
     ('{"tp": 2, "tp": 2}', "tp"),
     ('{"tp": "2"}', "tp"),

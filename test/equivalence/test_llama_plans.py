@@ -88,6 +88,17 @@ def test_llama_same_bits_mpi(llama, plan):
     llama.check(plan, ranks=world_size(plan))
 
 
+@pytest.mark.parametrize("plan, options", [
+    ("pp=2,microbatches=3", []),
+    ("tp=4,pp=3,microbatches=4", ["--pipeline-schedule", "zb-h1"]),
+    ("dp_shard=2,tp=2,pp=2,microbatches=4",
+     ["--pipeline-schedule", "interleaved", "--pipeline-chunks", 3]),
+    ("dp_replicate=3,pp=2,microbatches=2", ["--pipeline-split", "layers.1"]),
+])
+def test_llama_pipelines_same_bits(llama, plan, options):
+    llama.check(plan, options=options)
+
+
 _small = {}
 
 

@@ -134,6 +134,34 @@ def test_gpt2_pipelines_same_bits_mpi(gpt2, plan, options):
     gpt2.check(plan, ranks=world_size(plan), options=options)
 
 
+def test_pipelines_evaluate_predict_save_and_load(gpt2, text):
+    """What ranks of other stages hold or compute comes to rank 0."""
+    folder = gpt2.folder
+    lines = {}
+    for plan in ["dp_replicate=1", "tp=2,pp=3,microbatches=2"]:
+        program = gpt2.program(plan)
+        saved = folder / f"stages-{len(lines)}.safetensors"
+        run = run_tool("mixle-run", program, "-q", "--text", text, "--steps", 2, "--seed", 1,
+                       "--save", saved, "--prompt", "The", "--generate", 20)
+        evaluated = run_tool("mixle-run", program, "-q", "--text", text, "--weights", saved,
+                             "--evaluate")
+        said = [line for line in run.out.splitlines() if "per_second" not in line]
+        lines[plan] = (said, evaluated.out, saved.read_bytes())
+    one, staged = lines.values()
+    assert one == staged
+    assert "evaluation_loss" in one[1]
+
+
+def test_pipelines_explode_at_step_5_same_bits(explosion):
+    explosion.check("pp=4,microbatches=3", options=["--pipeline-schedule", "zb-h1"])
+    explosion.check("dp_shard=2,pp=2,microbatches=2")
+
+
+def test_pipelines_of_causal_lm_same_bits(causal_lm):
+    causal_lm.check("dp_replicate=2,pp=2,microbatches=2")
+    causal_lm.check("tp=3,pp=3", options=["--pipeline-schedule", "gpipe"])
+
+
 def test_other_seeds_differ(gpt2, text):
     """The digest is not a constant: another seed gives another one."""
     other = train(gpt2.program("dp_replicate=1"), "--text", text, "--steps", 2, "--seed", 2)
