@@ -25,20 +25,27 @@ public:
   Simulator(std::string_view name, int64_t ranks, int64_t chunks,
             int64_t microbatches)
       : name(name), ranks(ranks), chunks(chunks), microbatches(microbatches),
+        strict(name == "interleaved"),
         forward(ranks * chunks, std::vector<int64_t>(microbatches, never)),
         backward(forward), state(ranks) {
     for (int64_t r = 0; r < ranks; ++r) {
       state[r].next.assign(chunks, {0, 0, 0});
       state[r].limit = limitOf(r);
-      // Forwards in groups of as many microbatches as there are ranks, each
-      // group through all chunks.
+      // In groups of as many microbatches as there are ranks, each group through
+      // all chunks, and back.
       for (int64_t first = 0; first < microbatches; first += ranks)
         for (int64_t c = 0; c < chunks; ++c)
-          for (int64_t m = first; m < std::min(microbatches, first + ranks); ++m)
+          for (int64_t m = first; m < std::min(microbatches, first + ranks); ++m) {
             state[r].order.push_back({c, m});
-      if (name == "gpipe")
-        std::stable_sort(state[r].order.begin(), state[r].order.end(),
-                         [](auto a, auto b) { return a.first < b.first; });
+            state[r].backOrder.push_back({chunks - 1 - c, m});
+          }
+      if (name != "gpipe")
+        continue;
+      auto byChunk = [](auto a, auto b) { return a.first < b.first; };
+      auto byChunkBack = [](auto a, auto b) { return a.first > b.first; };
+      std::stable_sort(state[r].order.begin(), state[r].order.end(), byChunk);
+      std::stable_sort(state[r].backOrder.begin(), state[r].backOrder.end(),
+                       byChunkBack);
     }
   }
 
@@ -61,9 +68,12 @@ public:
         }
       }
       if (best < 0) {
-        // Limits hold everyone back: more microbatches have to live.
-        for (Rank &rank : state)
-          ++rank.limit;
+        // Turns or limits hold everyone back (a last group of fewer microbatches
+        // than ranks can): anything goes, or more microbatches have to live.
+        if (!strict)
+          for (Rank &rank : state)
+            ++rank.limit;
+        strict = false;
         continue;
       }
       int64_t length = bestRun.phase == PipelinePhase::Backward && !split ? 2 : 1;
@@ -84,7 +94,8 @@ private:
     int64_t time = 0, limit = 0;
     /// Per chunk: next microbatch of each phase.
     std::vector<std::array<int64_t, 3>> next;
-    std::vector<std::pair<int64_t, int64_t>> order; ///< of forwards
+    /// Of forwards and of backwards: chunk and microbatch.
+    std::vector<std::pair<int64_t, int64_t>> order, backOrder;
     size_t forwards = 0;
     int64_t backwards = 0, weights = 0;
   };
@@ -114,14 +125,18 @@ private:
       bestTime = time;
       run = {phase, c, m, 0};
     };
-    if (!gpipe || rank.forwards == rank.order.size())
-      for (int64_t c = chunks - 1; c >= 0; --c) {
-        int64_t m = rank.next[c][1], s = stage(r, c);
-        if (m >= microbatches || forward[s][m] == never)
-          continue;
+    // After its first forwards a rank of an interleaved schedule takes turns, a
+    // forward before a backward: others wait for its forwards.
+    bool forwardDue = strict && rank.forwards < rank.order.size() &&
+                      static_cast<int64_t>(rank.forwards) - rank.backwards < rank.limit;
+    if (rank.backwards < static_cast<int64_t>(rank.backOrder.size()) &&
+        !forwardDue && (!gpipe || rank.forwards == rank.order.size())) {
+      auto [c, m] = rank.backOrder[static_cast<size_t>(rank.backwards)];
+      int64_t s = stage(r, c);
+      if (forward[s][m] != never)
         offer(PipelinePhase::Backward, c, m,
               s + 1 == ranks * chunks ? forward[s][m] : backward[s + 1][m]);
-      }
+    }
     if (rank.forwards < rank.order.size()) {
       auto [c, m] = rank.order[rank.forwards];
       int64_t s = stage(r, c);
@@ -188,6 +203,7 @@ private:
 
   std::string_view name;
   int64_t ranks, chunks, microbatches;
+  bool strict; ///< forwards and backwards take turns
   /// When a stage has finished a microbatch.
   std::vector<std::vector<int64_t>> forward, backward;
   std::vector<Rank> state;

@@ -317,11 +317,12 @@ Status verifyProgram(const fb::ProgramT &program) {
   MIXLE_RETURN_IF_ERROR(verifyUpdates(state));
   MIXLE_RETURN_IF_ERROR(verifyCode(program));
   for (const auto &body : program.classes) {
-    const std::string context = body->stage < 0
-                                    ? std::string()
-                                    : "stage " + std::to_string(body->stage);
-    MIXLE_RETURN_IF_ERROR(verifyBuffers(state, *body).withContext(context));
-    MIXLE_RETURN_IF_ERROR(verifyEntries(state, *body).withContext(context));
+    Status status = verifyBuffers(state, *body);
+    if (status.ok())
+      status = verifyEntries(state, *body);
+    if (!status.ok() && body->stage >= 0)
+      status = status.withContext("stage " + std::to_string(body->stage));
+    MIXLE_RETURN_IF_ERROR(status);
   }
   return verifyTransfers(state);
 }

@@ -207,7 +207,7 @@ Status verifyBuffers(const VerifierState &state, const fb::RankClassT &body) {
   for (const auto &parameter : state.program.parameters)
     held += holdsPart(*parameter, worker);
   if (parameterBuffers != held)
-    return Status::error("it holds " + std::to_string(held) +
+    return Status::error("it has " + std::to_string(held) +
                          " parameters, but buffers for " +
                          std::to_string(parameterBuffers));
   MIXLE_RETURN_IF_ERROR(verifyArena("scratch", body.scratch_bytes, places[0]));

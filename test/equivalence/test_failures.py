@@ -289,7 +289,7 @@ def test_what_a_program_says_of_itself_stands(folder):
     ({"resid_pdrop": 0.1}, r"resid_pdrop"),
     ({"activation_function": "relu"}, r"activation_function"),
     ({"surprise": 1}, r"surprise"),
-    ({"model_type": "llama"}, r"llama"),
+    ({"model_type": "bloom"}, r"bloom"),
 ])
 def test_models_that_are_refused(folder, changes, says):
     config = gpt2_config(folder / "bad.json", **changes)

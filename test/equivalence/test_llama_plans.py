@@ -154,8 +154,8 @@ def test_padding_row_does_not_learn(folder, text):
 
 
 @pytest.mark.parametrize("plan, message", [
-    ("tp=3", "tp=3 does not divide the 2 key/value heads; use tp = 1, 2"),
-    ("tp=4", "tp=4 does not divide the 2 key/value heads; use tp = 1, 2"),
+    ("tp=3", "tp=3 is more than the 2 of 'kv_heads', of which every rank needs one; use tp = 1, 2"),
+    ("tp=4", "tp=4 is more than the 2 of 'kv_heads', of which every rank needs one; use tp = 1, 2"),
 ])
 def test_refused_plans(folder, text, plan, message):
     group = small(folder, text, "qwen2")

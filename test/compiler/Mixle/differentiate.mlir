@@ -16,9 +16,9 @@
 // Parameters are packed once more in the backward pass.
 // RUN: mixle-opt %S/../Inputs/packed.mlir --pass-pipeline='builtin.module(mixle.program(mixle-differentiate))' | FileCheck %s --check-prefix=PACKED
 // PACKED-LABEL: mixle.entry @gradients
-// PACKED: %[[FORWARD:.*]] = mixle.concat %{{.*}} dim = 0 {mixle.phase = "forward"} : tensor<1x6x4xf32>
+// PACKED: %[[FORWARD:.*]] = mixle.concat %{{.*}} dim = 0 {mixle.phase = "forward", mixle.primal = {{.*}}} : tensor<1x6x4xf32>
 // PACKED: mixle.dot_general %{{[^,]*}}, %[[FORWARD]] contract
-// PACKED: %[[BACKWARD:.*]] = mixle.concat %{{.*}} dim = 0 {mixle.phase = "backward"} : tensor<1x6x4xf32>
+// PACKED: %[[BACKWARD:.*]] = mixle.concat %{{.*}} dim = 0 {mixle.phase = "backward", mixle.primal = {{.*}}} : tensor<1x6x4xf32>
 // PACKED-NEXT: mixle.dot_general %{{[^,]*}}, %[[BACKWARD]] contract
 
 // expected-error @below {{has no entry @loss to differentiate}}

@@ -158,8 +158,8 @@ TEST(ParallelPlan, RefusesBadTextsByName) {
   EXPECT_EQ(errorOf("tp=2.0"),
             "parallel plan: tp=2.0: tp must be an exact positive integer.");
   EXPECT_EQ(errorOf("tp=99999999999999999999"),
-            "parallel plan: tp=99999999999999999999: tp must be an exact "
-            "positive integer.");
+            "parallel plan: tp=99999999999999999999 is too large: it does not fit "
+            "in a 64-bit integer");
   EXPECT_EQ(errorOf("tpp=2"),
             "parallel plan: unknown field 'tpp'; a plan has the fields "
             "dp_replicate, dp_shard, tp, pp, cp, ep, etp, microbatches, "

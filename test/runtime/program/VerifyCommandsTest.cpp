@@ -72,7 +72,7 @@ TEST(VerifyCommands, indicesAndCounts) {
   EXPECT_REFUSED("is no loop",
                  w.fill(b.matrix, constant(1))
                      .body.push_back(std::make_unique<fb::CommandT>()));
-  EXPECT_REFUSED("updates or axes, but is no collective",
+  EXPECT_REFUSED("updates, axes or stages, but is no exchange",
                  w.fill(b.matrix, constant(1)).axes = {tp});
 }
 

@@ -55,7 +55,7 @@ TEST(Verify, header) {
   EXPECT_REFUSED("dp_shard must be an exact positive integer",
                  p.plan->dp_shard = -2);
   EXPECT_REFUSED("expected at most 1048576", p.plan->cp = 1 << 30);
-  EXPECT_REFUSED("rank class covers 3 rank(s)", p.classes[0]->rank_count = 3);
+  EXPECT_REFUSED("covers 3 rank(s) from rank 0; expected stage -1 and 4", p.classes[0]->rank_count = 3);
   EXPECT_REFUSED("it has 0 rank classes", p.classes.clear());
 }
 
