@@ -126,7 +126,11 @@ FlatSymbolRefAttr ProgramLowering::uniqueKernel(KernelOp kernel) {
   {
     kernel.setSymName("kernel");
     llvm::raw_string_ostream stream(text);
-    kernel.print(stream, OpPrintingFlags().printGenericOpForm(false).elideLargeElementsAttrs());
+    // By itself: printing would else verify and number the whole module each time.
+    kernel.print(stream, OpPrintingFlags()
+                             .useLocalScope()
+                             .assumeVerified()
+                             .elideLargeElementsAttrs());
   }
   auto [it, isNew] = kernelNames.try_emplace(text);
   if (isNew)
