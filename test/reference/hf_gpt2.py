@@ -83,19 +83,28 @@ def run(config, precision):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(torch.from_numpy(initial[name]))
+    losses, final = optimize(model, *make_data(config),
+                             lambda tokens: model(input_ids=tokens).logits)
+    return initial, losses, final
+
+
+def optimize(model, batches, labels, logits_of):
+    """STEPS of AdamW with the options above: (losses, final weights by name).
+    `logits_of` runs the model on tokens."""
+    import torch
+
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.ndim < 2]
     optimizer = torch.optim.AdamW(
         [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}],
         lr=RATE, betas=(0.9, 0.999), eps=1e-8)
     losses = []
-    batches, labels = make_data(config)
     for step in range(STEPS):
         for group in optimizer.param_groups:
             group["lr"] = RATE * rate_factor(step + 1)
         tokens = torch.from_numpy(batches[step, :, :-1].astype(np.int64))
         targets = torch.from_numpy(labels[step].astype(np.int64))
-        logits = model(input_ids=tokens).logits
+        logits = logits_of(tokens)
         loss = torch.nn.functional.cross_entropy(
             logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=-100)
         optimizer.zero_grad()
@@ -103,5 +112,4 @@ def run(config, precision):
         torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
         optimizer.step()
         losses.append(loss.item())
-    final = {n: p.detach().numpy().copy() for n, p in model.named_parameters()}
-    return initial, losses, final
+    return losses, {n: p.detach().numpy().copy() for n, p in model.named_parameters()}

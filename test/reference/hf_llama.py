@@ -7,7 +7,7 @@ import copy
 
 import numpy as np
 
-from hf_gpt2 import DECAY, MAX_NORM, OPTIONS, RATE, STEPS, make_data, rate_factor  # noqa: F401
+from hf_gpt2 import make_data, optimize
 
 BASE = {
     "vocab_size": 61, "hidden_size": 32, "intermediate_size": 56, "num_hidden_layers": 2,
@@ -118,30 +118,12 @@ def logits_of(config, precision, weights, tokens):
 
 def run(config, precision):
     """Trains with PyTorch: (initial weights, losses, final weights)."""
-    import torch
-
     model, initial = model_of(config, precision)
     model.train()
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    vectors = [p for p in model.parameters() if p.ndim < 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}],
-        lr=RATE, betas=(0.9, 0.999), eps=1e-8)
-    losses = []
-    batches, labels = data_of(config)
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * rate_factor(step + 1)
-        tokens = torch.from_numpy(batches[step, :, :-1].astype(np.int64))
-        targets = torch.from_numpy(labels[step].astype(np.int64))
+
+    def logits_in_precision(tokens):
         with in_double(precision == "f64"):
-            logits = model(input_ids=tokens).logits
-        loss = torch.nn.functional.cross_entropy(
-            logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=-100)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
-        optimizer.step()
-        losses.append(loss.item())
-    final = {n: p.detach().numpy().copy() for n, p in model.named_parameters()}
+            return model(input_ids=tokens).logits
+
+    losses, final = optimize(model, *data_of(config), logits_in_precision)
     return initial, losses, final
